@@ -1,0 +1,190 @@
+"""Drivers, devices and how they are linked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from doctor.facts.reading import UNSTATED, Reading
+from doctor.facts.values import ComputeCapability
+from doctor.facts.version import Version
+
+
+@dataclass(frozen=True)
+class DriverLibrary:
+    """One copy of libcuda or libnvidia-ml: the real file, and whether it is a compat copy.
+
+    `versions` and `devices` are the driver branches and NVML brand numbers that the
+    ELF note of a forward-compatibility libcuda allows; None if there is no note.
+    `searched` is its place in the loader's search order (0 is found first).
+    """
+
+    path: str
+    version: Optional[Version] = None
+    compat: bool = False
+    branches: Optional[tuple[int, ...]] = None
+    brands: Optional[tuple[int, ...]] = None
+    cuda: Optional[Version] = None
+    searched: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class FabricManager:
+    """NVIDIA fabric manager: installed version, and whether its service is active."""
+
+    version: Reading[Version] = UNSTATED
+    active: Reading[bool] = UNSTATED
+
+
+@dataclass(frozen=True)
+class CudaToolkit:
+    """A toolkit folder, such as /usr/local/cuda-12.8; `nvcc` tells whether it can compile."""
+
+    path: str
+    version: Optional[Version] = None
+    nvcc: bool = False
+
+
+@dataclass(frozen=True)
+class XidEvent:
+    """One `NVRM: Xid` line of the kernel log."""
+
+    number: int
+    pci: str
+    text: str
+
+
+@dataclass(frozen=True)
+class NvidiaFacts:
+    """The NVIDIA driver of the host, as read from several places that may disagree.
+
+    `driver` is the loaded kernel module, `module_on_disk` what the next boot would load,
+    `userspace` the driver version of the libraries; `module_flavour` is "open" or
+    "proprietary"; `nvml_error` the return code with which NVML refused, `smi_driver`
+    what the second reader said. `cuda_driver_api` is the CUDA version of libcuda.
+    """
+
+    driver: Reading[Version] = UNSTATED
+    module_flavour: Reading[str] = UNSTATED
+    module_on_disk: Reading[Version] = UNSTATED
+    userspace: Reading[Version] = UNSTATED
+    smi_driver: Reading[Version] = UNSTATED
+    libcuda: Reading[tuple[DriverLibrary, ...]] = UNSTATED
+    libnvidia_ml: Reading[tuple[DriverLibrary, ...]] = UNSTATED
+    cuda_driver_api: Reading[Version] = UNSTATED
+    nvml_error: Reading[int] = UNSTATED
+    nvml_devices: Reading[int] = UNSTATED
+    fabric_manager: FabricManager = FabricManager()
+    nvswitch: Reading[int] = UNSTATED
+    toolkits: Reading[tuple[CudaToolkit, ...]] = UNSTATED
+    container_toolkit: Reading[Version] = UNSTATED
+    persistence: Reading[bool] = UNSTATED
+    licensed: Reading[bool] = UNSTATED
+    peermem: Reading[bool] = UNSTATED
+    device_nodes: Reading[tuple[str, ...]] = UNSTATED
+    xid: Reading[tuple[XidEvent, ...]] = UNSTATED
+    kernel_messages: Reading[tuple[str, ...]] = UNSTATED
+
+
+@dataclass(frozen=True)
+class AscendFacts:
+    """Huawei Ascend: driver, firmware, CANN toolkit, kernel packages, ATB (nnal), SoC name."""
+
+    driver: Reading[Version] = UNSTATED
+    firmware: Reading[Version] = UNSTATED
+    cann: Reading[Version] = UNSTATED
+    kernels: Reading[str] = UNSTATED
+    nnal: Reading[Version] = UNSTATED
+    soc: Reading[str] = UNSTATED
+    nodes: Reading[tuple[str, ...]] = UNSTATED
+    smi_error: Reading[str] = UNSTATED
+
+
+@dataclass(frozen=True)
+class RocmFacts:
+    """AMD ROCm: user-space version, amdgpu driver version, device nodes."""
+
+    version: Reading[Version] = UNSTATED
+    driver: Reading[Version] = UNSTATED
+    nodes: Reading[tuple[str, ...]] = UNSTATED
+
+
+@dataclass(frozen=True)
+class Mig:
+    """Multi-Instance GPU: `enabled`; for an instance its parent's id and its profile."""
+
+    enabled: bool
+    parent: str = ""
+    profile: str = ""
+    instances: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """The PCIe link now and at best: lanes and generation."""
+
+    width: Optional[int] = None
+    width_max: Optional[int] = None
+    gen: Optional[int] = None
+    gen_max: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class DeviceHealth:
+    """Uncorrected ECC errors, pending or failed row remaps, active throttle reasons."""
+
+    ecc_uncorrected: Optional[int] = None
+    remap_pending: Optional[bool] = None
+    remap_failed: Optional[bool] = None
+    throttle: tuple[str, ...] = ()
+    temperature_c: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class DeviceProcess:
+    """A process that holds memory of a device."""
+
+    pid: int
+    memory_mib: Optional[int] = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator, or one MIG instance of one.
+
+    `id` is unique in the facts ("gpu0", "gpu0/mig1", "npu3"), `vendor` one of nvidia,
+    amd, ascend, intel, apple, cambricon; `pci_id` and `subsystem` "10de:2330";
+    `pci_driver` the kernel driver bound to it (nvidia, nouveau, vfio-pci, "" for none).
+    """
+
+    id: str
+    vendor: str
+    index: Optional[int] = None
+    pci: Reading[str] = UNSTATED
+    pci_id: Reading[str] = UNSTATED
+    subsystem: Reading[str] = UNSTATED
+    pci_driver: Reading[str] = UNSTATED
+    name: Reading[str] = UNSTATED
+    brand: Reading[int] = UNSTATED
+    compute_capability: Reading[ComputeCapability] = UNSTATED
+    gfx: Reading[str] = UNSTATED
+    soc: Reading[str] = UNSTATED
+    memory_mib: Reading[int] = UNSTATED
+    memory_free_mib: Reading[int] = UNSTATED
+    mig: Reading[Mig] = UNSTATED
+    link: Reading[Link] = UNSTATED
+    health: Reading[DeviceHealth] = UNSTATED
+    processes: Reading[tuple[DeviceProcess, ...]] = UNSTATED
+    virtual: Reading[bool] = UNSTATED
+    compute_mode: Reading[str] = UNSTATED
+
+
+@dataclass(frozen=True)
+class TopologyLink:
+    """How devices `a` and `b` are joined: NV<n>, PIX, PXB, PHB, NODE or SYS; `p2p` if it works."""
+
+    a: str
+    b: str
+    link: str
+    p2p: Optional[bool] = None

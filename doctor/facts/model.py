@@ -1,0 +1,61 @@
+"""All facts of one host, and what a lock expects of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from doctor.facts.accelerators import (
+    AscendFacts,
+    Device,
+    NvidiaFacts,
+    RocmFacts,
+    TopologyLink,
+)
+from doctor.facts.host import HostFacts
+from doctor.facts.reading import UNSTATED, Reading
+from doctor.facts.scopes import ContainerEngine, Scope, Workload
+
+SCHEMA = "doctor/facts/v1"
+
+
+@dataclass(frozen=True)
+class LogText:
+    """Text that an engine or the kernel printed; `workload` is the id it belongs to, or ""."""
+
+    text: str
+    workload: str = ""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a lock promises: package holds and versions by name. Empty without a lock."""
+
+    packages: tuple[tuple[str, str], ...] = ()
+    holds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was observed on one host. Every leaf says where it was read or why it is missing."""
+
+    schema: str = SCHEMA
+    host: HostFacts = HostFacts()
+    nvidia: NvidiaFacts = NvidiaFacts()
+    ascend: AscendFacts = AscendFacts()
+    rocm: RocmFacts = RocmFacts()
+    devices: Reading[tuple[Device, ...]] = UNSTATED
+    topology: Reading[tuple[TopologyLink, ...]] = UNSTATED
+    container_engine: Reading[ContainerEngine] = UNSTATED
+    scopes: tuple[Scope, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    logs: tuple[LogText, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def scope(self, scope_id: str) -> Optional[Scope]:
+        """The scope of that id, or None."""
+        return next((s for s in self.scopes if s.id == scope_id), None)
+
+    def device(self, device_id: str) -> Optional[Device]:
+        """The device of that id, or None."""
+        return next((d for d in self.devices.value or () if d.id == device_id), None)

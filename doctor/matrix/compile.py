@@ -1,0 +1,54 @@
+"""Turn the YAML sources of the matrix into one JSON per domain.
+
+Every scalar is read as text, so that 3.10 and 12.10 survive; duplicate and unknown
+keys are refused. Only used when the JSON is absent or older than its sources.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from doctor.errors import MatrixError
+
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+class _UniqueKeyLoader(_Loader):  # type: ignore[misc]  # the base is chosen at run time
+    """Reads scalars as text and refuses duplicate keys."""
+
+
+def _mapping(loader: Any, node: Any) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            line = key_node.start_mark.line + 1
+            raise MatrixError(f"duplicate key {key!r} in line {line}")
+        seen[key] = loader.construct_object(value_node, deep=True)
+    return seen
+
+
+_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read one YAML file as text scalars; raise MatrixError with the place of the fault."""
+    try:
+        return yaml.load(path.read_bytes(), Loader=_UniqueKeyLoader)  # noqa: S506 - text only
+    except yaml.YAMLError as fault:
+        raise MatrixError(f"{path}: {fault}", "mend the YAML at the line named") from None
+    except MatrixError as fault:
+        raise MatrixError(f"{path}: {fault}", "keep one of the two keys") from None
+
+
+def compile_domain(path: Path, shape: Any) -> bytes:
+    """Check one source file against its shape and return it as JSON."""
+    data = read_yaml(path)
+    try:
+        return msgspec.json.encode(msgspec.convert(data, shape, strict=False))
+    except msgspec.ValidationError as fault:
+        raise MatrixError(f"{path}: {fault}", "see docs/adding.md for the schema") from None

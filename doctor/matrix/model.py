@@ -1,0 +1,246 @@
+"""The rows of the matrix. Every row says where it comes from; absent means unknown.
+
+All scalars are text in the YAML files, so that 3.10 and 12.10 survive; the types
+here say what each becomes.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Confidence(str, Enum):
+    """How a row is known, from best to weakest."""
+
+    MEASURED = "measured"
+    DECLARED = "declared-in-source"
+    DOCUMENTED = "documented"
+    REPORTED = "reported"
+    INFERRED = "inferred"
+
+
+class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Provenance that every row carries. `source` is URLs, repo@tag:path, or named documents."""
+
+    source: tuple[str, ...]
+    confidence: Confidence
+    checked: str = ""
+    note: str = ""
+    override: bool = False
+    reason: str = ""
+
+
+class Toolkit(Row, frozen=True, kw_only=True):
+    """A CUDA toolkit release: the driver (or at least its branch) that runs all of it."""
+
+    version: str
+    min_driver: str | None = None
+    min_driver_windows: str | None = None
+    min_branch: int | None = None
+
+
+class CudaFamily(Row, frozen=True, kw_only=True):
+    """A CUDA major: the driver from which minor-version compatibility holds."""
+
+    major: int
+    min_driver: str
+    min_driver_windows: str | None = None
+
+
+class CompilerTargets(Row, frozen=True, kw_only=True):
+    """What ptxas of a CUDA version knows: newest PTX ISA and SASS targets ("sm_90")."""
+
+    cuda: str
+    ptx_isa: str
+    targets: tuple[str, ...] = ()
+
+
+class ForwardCompat(Row, frozen=True, kw_only=True):
+    """What is known of cuda-compat of a CUDA version: branches it may run on, brands it refuses.
+
+    Only a hint: the ELF note of the library itself beats it.
+    """
+
+    cuda: str
+    branches: tuple[int, ...] = ()
+    classes: tuple[str, ...] = ()
+
+
+class SystemOnChip(Row, frozen=True, kw_only=True):
+    """Compute capabilities of SoC parts, which share no machine code with other parts."""
+
+    capability: str
+    name: str = ""
+
+
+class CudaDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """CUDA toolkits, families, compilers, forward compatibility."""
+
+    as_of: str
+    toolkits: tuple[Toolkit, ...] = ()
+    families: tuple[CudaFamily, ...] = ()
+    compilers: tuple[CompilerTargets, ...] = ()
+    forward_compat: tuple[ForwardCompat, ...] = ()
+    socs: tuple[SystemOnChip, ...] = ()
+
+
+class DriverBranch(Row, frozen=True, kw_only=True):
+    """A driver branch: kind (LTSB, PB, NFB), CUDA version of its libcuda, end of life, modules.
+
+    `modules` is "open" where only open kernel modules exist, else "".
+    """
+
+    branch: int
+    kind: str = ""
+    cuda: str | None = None
+    eol: str = ""
+    newest: str = ""
+    modules: str = ""
+
+
+class DriverDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Driver branches, newest first."""
+
+    as_of: str
+    branches: tuple[DriverBranch, ...] = ()
+
+
+class Gpu(Row, frozen=True, kw_only=True):
+    """An NVIDIA GPU product. `open_modules` is "required", "supported" or "no".
+
+    `devices` are PCI device ids ("2330"); `subsystems` narrow a shared id; `precisions`
+    the number formats its tensor cores have (fp16, bf16, fp8, fp4, int8); `memory_gb` is
+    nominal: never gate on it.
+    """
+
+    key: str
+    names: tuple[str, ...] = ()
+    arch: str = ""
+    capability: str | None = None
+    memory_gb: float | None = None
+    bandwidth_gb_s: float | None = None
+    gpu_class: str = ""
+    nvlink: str = ""
+    precisions: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    subsystems: tuple[str, ...] = ()
+    first_branch: int | None = None
+    last_branch: int | None = None
+    open_modules: str = ""
+    mig_min_driver: str | None = None
+    mig_profiles: tuple[str, ...] = ()
+
+
+class GpuDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """NVIDIA products by PCI id and name."""
+
+    as_of: str
+    gpus: tuple[Gpu, ...] = ()
+
+
+class Artefact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One file of a release: a wheel by name, size and sha256."""
+
+    file: str
+    size: int | None = None
+    sha256: str = ""
+
+
+class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One build of a release ("cu128", "cpu"): where it is had and what its code targets are.
+
+    `targets` are SASS/PTX names or gfx names; `confidence` that of the targets.
+    """
+
+    name: str
+    cuda: str | None = None
+    archs: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    index: str = ""
+    default: bool = False
+    confidence: Confidence = Confidence.DOCUMENTED
+    source: tuple[str, ...] = ()
+
+
+class Release(Row, frozen=True, kw_only=True):
+    """One released version of a package or engine; machine-written.
+
+    `pins` are requirement specifiers by package; `cuda` the runtime of the default
+    artefact; `min_capability` the lowest compute capability its build supports;
+    `targets` the code measured in each library; `image` the container image of it.
+    """
+
+    version: str
+    released: str = ""
+    requires_python: str = ""
+    pythons: tuple[str, ...] = ()
+    yanked: bool = False
+    prerelease: bool = False
+    pins: dict[str, str] = field(default_factory=dict)
+    cuda: str | None = None
+    min_capability: str | None = None
+    min_glibc: str | None = None
+    archs: tuple[str, ...] = ()
+    targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    variants: tuple[Variant, ...] = ()
+    files: tuple[Artefact, ...] = ()
+    image: str = ""
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+class Claim(Row, frozen=True, kw_only=True):
+    """A hand-written range of versions for which something holds.
+
+    `since` (inclusive) and `until` (exclusive) bound the versions of `subject`;
+    beyond `verified_to` the claim is an extrapolation. `kind` says what it speaks of
+    (quantization, attention-backend, kv-dtype, dtype, flag, model, advisory, libc ...),
+    `key` of which one ("awq", "fp8_e4m3", "--flash-attn"); `when` narrows it
+    (capability, vendor, cuda, arch, python: specifiers or "|"-joined names);
+    `value` is the statement: "supported", "unsupported", "removed", or a figure.
+    `data` holds what only this kind needs.
+    """
+
+    id: str
+    subject: str
+    kind: str
+    key: str = ""
+    since: str = ""
+    until: str = ""
+    verified_to: str = ""
+    when: dict[str, str] = field(default_factory=dict)
+    value: str = ""
+    text: str = ""
+    remedy: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class EngineDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One engine or framework: its releases, newest first, and claims about ranges of them.
+
+    `aliases` are other names it goes by, `packages` the distributions that carry it.
+    """
+
+    as_of: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    releases: tuple[Release, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+class Cause(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cause of the closed list: its rung, and causes of which it is often a symptom."""
+
+    rung: str | None
+    after: tuple[str, ...]
+    text: str
+
+
+class CauseDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The closed list of causes."""
+
+    rungs: tuple[str, ...]
+    causes: dict[str, Cause]

@@ -1,0 +1,208 @@
+"""Look things up in the matrix. Queries only find rows; rules decide what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from doctor.facts import ComputeCapability, Specifier, Version
+from doctor.matrix.model import (
+    Cause,
+    CauseDomain,
+    Claim,
+    CompilerTargets,
+    CudaDomain,
+    CudaFamily,
+    DriverBranch,
+    DriverDomain,
+    EngineDomain,
+    ForwardCompat,
+    Gpu,
+    GpuDomain,
+    Release,
+    Toolkit,
+)
+
+
+@dataclass(frozen=True)
+class ClaimMatch:
+    """A claim that speaks of a version; `extrapolated` names `verified_to` if that was passed."""
+
+    claim: Claim
+    extrapolated: str = ""
+
+
+class Matrix:
+    """The compatibility matrix. Domains load on first use through `read`."""
+
+    def __init__(self, read: Callable[[str], Any], engine_names: tuple[str, ...]) -> None:
+        self._read = read
+        self.engine_names = engine_names
+        self._engines: dict[str, EngineDomain] = {}
+
+    # -- domains -------------------------------------------------------------
+
+    @cached_property
+    def cuda(self) -> CudaDomain:
+        """CUDA toolkits, families, compilers."""
+        domain: CudaDomain = self._read("cuda")
+        return domain
+
+    @cached_property
+    def drivers(self) -> DriverDomain:
+        """Driver branches."""
+        domain: DriverDomain = self._read("drivers")
+        return domain
+
+    @cached_property
+    def gpus(self) -> GpuDomain:
+        """NVIDIA products."""
+        domain: GpuDomain = self._read("gpus")
+        return domain
+
+    @cached_property
+    def cause_domain(self) -> CauseDomain:
+        """The closed list of causes."""
+        domain: CauseDomain = self._read("causes")
+        return domain
+
+    @property
+    def causes(self) -> dict[str, Cause]:
+        """Causes by name."""
+        return self.cause_domain.causes
+
+    def engine(self, name: str) -> EngineDomain | None:
+        """The domain of an engine or framework ("vllm", "torch"), or None if there is none."""
+        if name not in self.engine_names:
+            return None
+        if name not in self._engines:
+            self._engines[name] = self._read(name)
+        return self._engines[name]
+
+    # -- CUDA and driver -----------------------------------------------------
+
+    def family(self, cuda: Version) -> CudaFamily | None:
+        """The CUDA major's row, with the floor of minor-version compatibility."""
+        return next((f for f in self.cuda.families if f.major == cuda.major), None)
+
+    def toolkit(self, cuda: Version) -> Toolkit | None:
+        """The oldest toolkit row of that major.minor (or of exactly that patch)."""
+        wanted = cuda.release
+        rows = [t for t in self.cuda.toolkits if _release(t.version)[: len(wanted)] == wanted]
+        return min(rows, key=lambda row: _release(row.version), default=None)
+
+    def compiler(self, cuda: Version) -> CompilerTargets | None:
+        """The ptxas row of that major.minor."""
+        return next((c for c in self.cuda.compilers if _release(c.cuda) == cuda.release[:2]), None)
+
+    def forward_compat(self, cuda: Version) -> ForwardCompat | None:
+        """Hints about cuda-compat of that CUDA version."""
+        rows = self.cuda.forward_compat
+        return next((r for r in rows if _release(r.cuda) == cuda.release[:2]), None)
+
+    @cached_property
+    def tegra(self) -> frozenset[ComputeCapability]:
+        """Compute capabilities of SoC parts."""
+        return frozenset(ComputeCapability.parse(s.capability) for s in self.cuda.socs)
+
+    def branch(self, driver: Version) -> DriverBranch | None:
+        """The branch row of a driver version ("580.95.05" belongs to 580)."""
+        return next((b for b in self.drivers.branches if b.branch == driver.major), None)
+
+    def newest_branch(self) -> int:
+        """The newest driver branch that the matrix knows."""
+        return max((b.branch for b in self.drivers.branches), default=0)
+
+    def driver_cuda(self, driver: Version) -> Version | None:
+        """CUDA version of the libcuda that a driver brings, or None if unknown."""
+        row = self.branch(driver)
+        return Version.maybe(row.cuda) if row else None
+
+    # -- GPUs ----------------------------------------------------------------
+
+    def gpu(self, pci_id: str = "", subsystem: str = "", name: str = "") -> Gpu | None:
+        """The product of a PCI id ("10de:2330"), narrowed by subsystem or name; or of a name."""
+        found = self._gpus_by_pci(pci_id)
+        if len(found) > 1 and subsystem:
+            found = [g for g in found if subsystem.lower() in g.subsystems] or found
+        if len(found) > 1 and name:
+            found = [g for g in found if _plain(name) in map(_plain, g.names)] or found
+        if found:
+            return found[0]
+        return self._gpu_by_name(name) if name else None
+
+    def _gpus_by_pci(self, pci_id: str) -> list[Gpu]:
+        vendor, _, device = pci_id.lower().partition(":")
+        if vendor != "10de":
+            return []
+        return [g for g in self.gpus.gpus if device in map(str.lower, g.devices)]
+
+    def _gpu_by_name(self, name: str) -> Gpu | None:
+        plain = _plain(name)
+        for gpu in self.gpus.gpus:
+            if plain in map(_plain, gpu.names) or plain == _plain(gpu.key):
+                return gpu
+        return None
+
+    # -- releases and claims -------------------------------------------------
+
+    def release(self, name: str, version: Version) -> Release | None:
+        """The release of exactly that public version, or None if the matrix has no such row."""
+        domain = self.engine(name)
+        if domain is None or not version.is_exact:
+            return None
+        wanted = Version(version.public)
+        return next((r for r in domain.releases if Version(r.version).low == wanted.low), None)
+
+    def newest(self, name: str) -> Version | None:
+        """The newest final version that the matrix knows of an engine or framework."""
+        domain = self.engine(name)
+        known = [Version(r.version) for r in domain.releases] if domain else []
+        finals = [v for v in known if not v.is_prerelease] or known
+        return max(finals, key=lambda v: v.low, default=None)
+
+    def claims(
+        self, name: str, kind: str, version: Version | None = None, key: str | None = None
+    ) -> Iterator[ClaimMatch]:
+        """Claims of that kind whose range may hold `version`; all ranges if it is unknown."""
+        domain = self.engine(name)
+        for claim in domain.claims if domain else ():
+            if claim.kind != kind or (key is not None and claim.key != key):
+                continue
+            if version is None or _in_range(claim, version):
+                yield ClaimMatch(claim, _beyond(claim, version))
+
+
+def capability_matches(spec: str, capability: ComputeCapability) -> bool:
+    """Tell whether a compute capability satisfies a `when` of a claim: ">=8.0,<9.0" or "9.0|10.0".
+
+    Compared as numbers with two parts, so 10.0 is above 9.0 and 12.0 is not a kind of 10.
+    """
+    if spec[:1] in "<>=!~":
+        parsed = Specifier.parse(spec)
+        return parsed is not None and parsed.admits(Version(str(capability))) is True
+    return str(capability) in spec.split("|")
+
+
+def _in_range(claim: Claim, version: Version) -> bool:
+    if claim.since and version.older_than(Version(claim.since)) is True:
+        return False
+    return not (claim.until and version.at_least(Version(claim.until)) is True)
+
+
+def _beyond(claim: Claim, version: Version | None) -> str:
+    if version is None or not claim.verified_to:
+        return ""
+    return claim.verified_to if version.newer_than(Version(claim.verified_to)) is True else ""
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return Version(text).release
+
+
+def _plain(name: str) -> str:
+    """Compare GPU names without brand prefix, case and punctuation."""
+    plain = name.lower().replace("nvidia", " ").replace("-", " ").replace("_", " ")
+    return " ".join(plain.split())

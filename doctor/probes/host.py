@@ -1,0 +1,69 @@
+"""The boundary to a machine: everything that a probe may ask of it.
+
+`LocalHost` asks this machine, `RootedHost` a mounted tree, `RecordedHost` a recording.
+No method raises for a broken host: each answers with a `Reading`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Protocol
+
+from doctor.facts import Reading
+
+TEXT_LIMIT = 4 << 20
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command answered; output decoded with replacement, cut at the text limit."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """What identifies a file's content: device, inode, size, mtime and ctime in ns; mode, owner."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    mode: int
+    uid: int
+    gid: int
+
+
+class Host(Protocol):
+    """A machine as seen by probes. Paths are absolute paths of that machine."""
+
+    def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
+        """Text of a regular file, at most `limit` bytes of it; /proc and /sys files included."""
+
+    def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
+        """Sorted names in a folder."""
+
+    def real_path(self, path: str) -> Reading[str]:
+        """The path with all links resolved, if it exists."""
+
+    def stat(self, path: str) -> Reading[FileStat]:
+        """Stat of the file that the path leads to."""
+
+    def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:
+        """Run a program of the host's own search path, without a shell, with a deadline.
+
+        `not-there` if it is not installed, `timed-out` if it had to be abandoned; on a
+        `RootedHost` always `not-there`.
+        """
+
+    def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:
+        """Raw NVML answers as `probes.nvml` writes them; read in a child with a deadline."""
+
+    def environ(self) -> dict[str, str]:
+        """Environment variables of the allow-list."""
+
+    def local_path(self, path: str) -> Optional[str]:
+        """Path on this machine of a file of the host, for readers of binaries; None if there is none."""
