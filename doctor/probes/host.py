@@ -66,4 +66,4 @@ class Host(Protocol):
         """Environment variables of the allow-list."""
 
     def local_path(self, path: str) -> Optional[str]:
-        """Path on this machine of a file of the host, for readers of binaries; None if there is none."""
+        """Path on this machine of a file of the host, for readers of binaries, or None."""
