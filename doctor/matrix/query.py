@@ -81,6 +81,22 @@ class Matrix:
             self._engines[name] = self._read(name)
         return self._engines[name]
 
+    @cached_property
+    def engine_packages(self) -> dict[str, str]:
+        """Engine or framework domain by the (normalised) name of a distribution that carries it."""
+        domains = (self.engine(name) for name in self.engine_names)
+        return {package: d.name for d in domains if d for package in d.packages}
+
+    @property
+    def version(self) -> str:
+        """Short digest of the matrix's sources."""
+        return ""
+
+    @property
+    def as_of(self) -> str:
+        """Date of the newest domain that was read."""
+        return self.cuda.as_of
+
     # -- CUDA and driver -----------------------------------------------------
 
     def family(self, cuda: Version) -> CudaFamily | None:

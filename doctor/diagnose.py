@@ -1,0 +1,199 @@
+"""The one judge: facts and matrix in, one diagnosis per target out. Pure.
+
+check, resolve, drift, image checks and CI all call `diagnose`; none has compatibility
+logic of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from doctor.facts import Device, Expected, Facts, Scope, Version, Workload, missing, seen
+from doctor.facts.reading import Missing
+from doctor.findings import (
+    Diagnosis,
+    Finding,
+    Outcome,
+    OutcomeKind,
+    Severity,
+    TargetDiagnosis,
+    Verdict,
+)
+from doctor.matrix import Matrix
+from doctor.rules import RULES
+from doctor.rules.engine import Case, Rule, run_rule
+
+HOST_SCOPE = Scope(id="host", kind="host")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked to have judged. Empty: running engines, then scopes with an engine.
+
+    `scopes` are scope ids; `engine` and `version` an engine wanted in them; `args` its
+    engine-neutral arguments (model, quantization ...).
+    """
+
+    scopes: tuple[str, ...] = ()
+    engine: str = ""
+    version: Version | None = None
+    args: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def is_explicit(self) -> bool:
+        """True if a target was asked for, so that *cannot tell* is an answer worth an exit code."""
+        return bool(self.scopes or self.engine)
+
+
+def diagnose(
+    facts: Facts,
+    matrix: Matrix,
+    request: Request | None = None,
+    expected: Expected | None = None,
+    rules: Iterable[Rule] = RULES,
+) -> Diagnosis:
+    """Judge every target of `facts`: run all rules on its case and rank what they found."""
+    listed = tuple(rules)
+    targets = tuple(
+        judge(case, matrix, listed)
+        for case in cases(facts, matrix, request or Request(), expected or Expected())
+    )
+    return Diagnosis(
+        verdict=_overall(targets),
+        targets=targets,
+        matrix_version=matrix.version,
+        matrix_as_of=matrix.as_of,
+    )
+
+
+def cases(facts: Facts, matrix: Matrix, request: Request, expected: Expected) -> tuple[Case, ...]:
+    """One case per target: what was asked for, else running or wanted engines, else scopes."""
+    pairs = _targets(facts, matrix, request)
+    return tuple(
+        Case(facts, scope, workload, _devices(facts, workload), expected)
+        for scope, workload in pairs
+    )
+
+
+def _targets(facts: Facts, matrix: Matrix, request: Request) -> list[tuple[Scope, Workload | None]]:
+    if request.engine:
+        return [_wanted(facts, request)]
+    if request.scopes:
+        asked = [facts.scope(scope_id) for scope_id in request.scopes]
+        return [(scope, None) for scope in asked if scope is not None]
+    if facts.workloads:
+        return [(facts.scope(w.scope) or HOST_SCOPE, w) for w in facts.workloads]
+    if facts.devices.is_known and not facts.devices.value:
+        return []
+    if facts.devices.is_absent:
+        return []
+    holders = [s for s in facts.scopes if holds_engine(s, matrix)]
+    return [(scope, None) for scope in holders] or [(facts.scope("host") or HOST_SCOPE, None)]
+
+
+def _wanted(facts: Facts, request: Request) -> tuple[Scope, Workload]:
+    """An engine that was asked for, in the scope that was named, else where it is, else the host."""
+    scopes = [s for s in (facts.scope(i) for i in request.scopes) if s is not None]
+    scope = scopes[0] if scopes else _scope_with(facts, request.engine)
+    installed = scope.package(request.engine)
+    version = request.version or (installed.version if installed else None)
+    workload = Workload(
+        id=f"wanted:{request.engine}",
+        engine=request.engine,
+        scope=scope.id,
+        version=seen(version, "asked for") if version else missing(Missing.NOT_STATED),
+        args=seen(dict(request.args), "asked for"),
+    )
+    return scope, workload
+
+
+def _scope_with(facts: Facts, engine: str) -> Scope:
+    for scope in facts.scopes:
+        if scope.package(engine) is not None:
+            return scope
+    return facts.scope("host") or HOST_SCOPE
+
+
+def holds_engine(scope: Scope, matrix: Matrix) -> bool:
+    """Tell whether a scope has a distribution of an engine or framework of the matrix."""
+    names = matrix.engine_packages
+    return any(package.name in names for package in scope.packages.value or ())
+
+
+def _devices(facts: Facts, workload: Workload | None) -> tuple[Device, ...]:
+    devices = facts.devices.value or ()
+    if workload is None or not workload.devices:
+        return devices
+    return tuple(d for d in devices if d.id in workload.devices)
+
+
+def judge(case: Case, matrix: Matrix, rules: tuple[Rule, ...]) -> TargetDiagnosis:
+    """Run the rules on one case and name the primary finding."""
+    outcomes = tuple(run_rule(item, case, matrix) for item in rules)
+    findings = rank((f for o in outcomes for f in o.findings), matrix)
+    primary = next((f for f in findings if f.severity is not Severity.INFO), None)
+    return TargetDiagnosis(
+        subject=case.workload.id if case.workload else case.scope.id,
+        verdict=_verdict(primary, outcomes),
+        primary=primary,
+        findings=findings,
+        missing=_missing(outcomes),
+        outcomes=outcomes,
+    )
+
+
+def rank(findings: Iterable[Finding], matrix: Matrix) -> tuple[Finding, ...]:
+    """Order findings: errors first, causes before their symptoms, lower rungs before higher.
+
+    A finding is a symptom if a cause that `after` names, directly or through others,
+    was found at the same severity.
+    """
+    listed = list(findings)
+
+    def key(finding: Finding) -> tuple[int, bool, int]:
+        peers = {f.cause for f in listed if f.severity is finding.severity}
+        is_symptom = bool(causes_of(finding.cause, matrix) & (peers - {finding.cause}))
+        return (-finding.severity.weight, is_symptom, finding.rung.height)
+
+    return tuple(sorted(listed, key=key))
+
+
+def causes_of(cause: str, matrix: Matrix) -> frozenset[str]:
+    """All causes of which `cause` is often only a symptom, transitively."""
+    found: set[str] = set()
+    todo = list(matrix.causes[cause].after)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo.extend(matrix.causes[name].after)
+    return frozenset(found)
+
+
+def _missing(outcomes: tuple[Outcome, ...]) -> tuple[str, ...]:
+    """Facts that rules needed and did not have, gates first, each once."""
+    unsure = [o for o in outcomes if o.kind is OutcomeKind.CANNOT_TELL]
+    return tuple(dict.fromkeys(o.missing for o in sorted(unsure, key=lambda o: not o.gate)))
+
+
+def _verdict(primary: Finding | None, outcomes: tuple[Outcome, ...]) -> Verdict:
+    if primary is not None and primary.severity is Severity.ERROR:
+        return Verdict.FAIL
+    undecided = (OutcomeKind.CANNOT_TELL, OutcomeKind.CRASHED)
+    if any(o.gate and o.kind in undecided for o in outcomes):
+        return Verdict.CANNOT_TELL
+    return Verdict.PASS
+
+
+def _overall(targets: tuple[TargetDiagnosis, ...]) -> Verdict:
+    verdicts = {t.verdict for t in targets}
+    for verdict in (Verdict.FAIL, Verdict.CANNOT_TELL, Verdict.PASS):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.NOTHING_TO_JUDGE
+
+
+def with_device(facts: Facts, device: Device) -> Facts:
+    """The same host with one more device: for hypothetical hosts."""
+    return replace(facts, devices=seen((*(facts.devices.value or ()), device), "hypothetical"))

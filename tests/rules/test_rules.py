@@ -1,0 +1,77 @@
+"""Every rule on its own cases: tests/rules/<CODE>.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from doctor.intake.field_report import facts_of_report
+from doctor.intake.snapshot import facts_of_wire
+
+from doctor.diagnose import Request, cases
+from doctor.facts import Expected, Facts
+from doctor.findings import OutcomeKind
+from doctor.matrix import load_matrix
+from doctor.rules import RULES
+from doctor.rules.engine import Rule, run_rule
+
+FOLDER = Path(__file__).parent
+BY_CODE = {item.code: item for item in RULES}
+EXPECTED = {
+    "fires": OutcomeKind.FINDINGS,
+    "clean": OutcomeKind.CLEAN,
+    "cannot-tell": OutcomeKind.CANNOT_TELL,
+    "not-applicable": OutcomeKind.NOT_APPLICABLE,
+}
+
+
+def _load() -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for path in sorted(FOLDER.glob("*.yaml")):
+        data = yaml.safe_load(path.read_text())
+        found += [(data["code"], case) for case in data["cases"]]
+    return found
+
+
+def _facts(case: dict[str, Any]) -> Facts:
+    return facts_of_wire(case["facts"]) if "facts" in case else facts_of_report(case["report"])
+
+
+@pytest.mark.parametrize(
+    ("code", "case"), [pytest.param(c, k, id=f"{c}: {k['name']}") for c, k in _load()]
+)
+def test_case(code: str, case: dict[str, Any]) -> None:
+    matrix = load_matrix()
+    item = BY_CODE[code]
+    first = cases(_facts(case), matrix, Request(), Expected())[0]
+    outcome = run_rule(item, first, matrix)
+    assert outcome.kind is EXPECTED[case["expect"]], outcome
+    if "severity" in case:
+        assert {f.severity.value for f in outcome.findings} == {case["severity"]}
+    if "missing" in case:
+        assert case["missing"] in outcome.missing
+
+
+@pytest.mark.parametrize("item", RULES, ids=lambda item: str(item.code))
+def test_has_cases_of_each_kind(item: Rule) -> None:
+    kinds = {case["expect"] for code, case in _load() if code == item.code}
+    assert {"fires", "clean"} <= kinds
+    assert kinds & {"cannot-tell", "not-applicable"}
+
+
+HEADINGS = ("What:", "Why:", "How to fix:", "Silent when:", "Sources:")
+
+
+@pytest.mark.parametrize("item", RULES, ids=lambda item: str(item.code))
+def test_page_has_the_headings_in_order(item: Rule) -> None:
+    places = [item.page.find(heading) for heading in HEADINGS]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_codes_are_unique_and_causes_exist() -> None:
+    codes = [item.code for item in RULES]
+    assert len(codes) == len(set(codes))
+    assert {item.cause for item in RULES} <= set(load_matrix().causes)
