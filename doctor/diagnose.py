@@ -93,7 +93,7 @@ def _targets(facts: Facts, matrix: Matrix, request: Request) -> list[tuple[Scope
 
 
 def _wanted(facts: Facts, request: Request) -> tuple[Scope, Workload]:
-    """An engine that was asked for, in the scope that was named, else where it is, else the host."""
+    """An engine that was asked for, in the scope named, else where it is, else the host."""
     scopes = [s for s in (facts.scope(i) for i in request.scopes) if s is not None]
     scope = scopes[0] if scopes else _scope_with(facts, request.engine)
     installed = scope.package(request.engine)

@@ -1,0 +1,1 @@
+"""The commands: one click command a file, imported only when it is called, without logic."""

@@ -1,0 +1,70 @@
+"""The page of a rule or cause, taken from the rule's own docstring and the list of causes."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+from doctor.errors import UsageError
+from doctor.matrix import Matrix
+from doctor.rules import RULES
+from doctor.rules.engine import Rule
+
+HEADINGS = ("What", "Why", "How to fix", "Silent when", "Sources")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A rule's page: its one-line summary and the text under each heading."""
+
+    rule: Rule
+    summary: str
+    sections: dict[str, str]
+
+
+def page_of(rule: Rule) -> Page:
+    """Take a rule's docstring apart at its headings."""
+    lines = inspect.cleandoc(rule.page).splitlines()
+    sections: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in lines[1:]:
+        heading = next((h for h in HEADINGS if line.startswith(f"{h}:")), None)
+        if heading:
+            current = sections.setdefault(heading, [])
+        current.append(line.removeprefix(f"{heading}:").strip())
+    texts = {name: " ".join(part for part in parts if part) for name, parts in sections.items()}
+    return Page(rule, lines[0] if lines else "", texts)
+
+
+def pages_for(name: str, matrix: Matrix) -> tuple[Page, ...]:
+    """Pages of a code ("DRV101") or of all rules of a cause ("driver-too-old").
+
+    Raises UsageError for an unknown name, with the nearest names as the hint.
+    """
+    wanted = name.strip()
+    found = [r for r in RULES if wanted.upper() == r.code or wanted.lower() == r.cause]
+    if found:
+        return tuple(page_of(rule) for rule in found)
+    if wanted.lower() in matrix.causes:
+        return ()
+    raise UsageError(f"no code or cause {wanted[:60]!r}", _nearest(wanted, matrix))
+
+
+def _nearest(name: str, matrix: Matrix) -> str:
+    import difflib
+
+    names = [*matrix.causes, *(rule.code for rule in RULES)]
+    near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.4)
+    return f"did you mean {' or '.join(near)}?" if near else "`doctor explain` lists all of them"
+
+
+def related(cause: str, matrix: Matrix) -> tuple[str, ...]:
+    """Causes of which this one is often a symptom, and its own frequent symptoms."""
+    symptoms = [name for name, row in matrix.causes.items() if cause in row.after]
+    return (*matrix.causes[cause].after, *symptoms)
+
+
+def why(code: str) -> str:
+    """The "Why" of a rule's page, or "" for an unknown code."""
+    rule = next((r for r in RULES if r.code == code), None)
+    return page_of(rule).sections.get("Why", "") if rule else ""
