@@ -182,7 +182,10 @@ class Device:
 
 @dataclass(frozen=True)
 class TopologyLink:
-    """How devices `a` and `b` are joined: NV<n>, PIX, PXB, PHB, NODE or SYS; `p2p` if it works."""
+    """How devices `a` and `b` are joined: NV<n>, PIX, PXB, PHB, NODE or SYS; `p2p` if it works.
+
+    Where only alternatives are known they are joined by "|": "NODE|SYS".
+    """
 
     a: str
     b: str

@@ -33,12 +33,15 @@ class MissingFact(Exception):  # noqa: N818 - an answer, not a failure
 class Reading(Generic[T]):
     """A value with `at` (path, command or call it came from), or `missing` with a reason.
 
+    `partial` marks a list or mapping of which more may exist, as when a person names
+    three packages: what it does not hold is unknown, not absent.
     Wire form: `{"value": ..., "at": ...}` or `{"missing": reason, "at": ...}`.
     """
 
     value: Optional[T] = None
     missing: Optional[Missing] = None
     at: str = ""
+    partial: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -64,9 +67,9 @@ class Reading(Generic[T]):
 UNSTATED: Reading[Any] = Reading(missing=Missing.NOT_STATED)
 
 
-def seen(value: T, at: str = "") -> Reading[T]:
-    """Make a reading of an observed value."""
-    return Reading(value=value, at=at)
+def seen(value: T, at: str = "", partial: bool = False) -> Reading[T]:
+    """Make a reading of an observed value; `partial` if it is a list that may go on."""
+    return Reading(value=value, at=at, partial=partial)
 
 
 def missing(reason: Missing, at: str = "") -> Reading[Any]:

@@ -126,6 +126,16 @@ class Scope:
                     return package
         return None
 
+    def lacks(self, *names: str) -> Optional[bool]:
+        """Tell whether none of these distributions is installed; None if that is not known."""
+        if self.package(*names) is not None:
+            return False
+        stated = set(self.absent.value or ())
+        if stated.issuperset(names):
+            return True
+        known = self.packages.is_known and not self.packages.partial
+        return True if known or self.packages.is_absent else None
+
 
 @dataclass(frozen=True)
 class ContainerEngine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -32,6 +32,8 @@ def _reading(reading: Reading[Any]) -> dict[str, Any]:
         wire = {"missing": (reading.missing or Missing.NOT_STATED).value}
     else:
         wire = {"value": to_wire(reading.value)}
+    if reading.partial:
+        wire["partial"] = True
     return {**wire, "at": reading.at} if reading.at else wire
 
 
@@ -39,12 +41,13 @@ def _record(record: Any) -> dict[str, Any]:
     wire = {}
     for item in fields(record):
         value = getattr(record, item.name)
-        if item.name == "schema" or not _says_nothing(value):
+        if item.name == "schema" or value != _default(item):
             wire[item.name] = to_wire(value)
-    return {name: value for name, value in wire.items() if value != {}}
+    return wire
 
 
-def _says_nothing(value: Any) -> bool:
-    if isinstance(value, Reading):
-        return value.missing is Missing.NOT_STATED and not value.at
-    return value is None or value in ("", (), {})
+def _default(item: Any) -> Any:
+    """The value that reading back puts where a field is left out; the item itself if none."""
+    if item.default is not MISSING:
+        return item.default
+    return item.default_factory() if item.default_factory is not MISSING else item
