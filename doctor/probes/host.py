@@ -1,7 +1,8 @@
 """The boundary to a machine: everything that a probe may ask of it.
 
 `LocalHost` asks this machine, `RootedHost` a mounted tree, `RecordedHost` a recording.
-No method raises for a broken host: each answers with a `Reading`.
+No method raises for a broken host: each answers with a `Reading`. What a host cannot
+know (a mounted tree has no running kernel) is `not-stated`, never `not-there`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,23 @@ class FileStat:
     gid: int
 
 
+@dataclass(frozen=True)
+class DiskUsage:
+    """Size and free space (for an ordinary user) of a file system, in MiB."""
+
+    total_mib: int
+    free_mib: int
+
+
 class Host(Protocol):
     """A machine as seen by probes. Paths are absolute paths of that machine."""
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
-        """Text of a regular file, at most `limit` bytes of it; /proc and /sys files included."""
+        """Text of a regular file, at most `limit` bytes of it; /proc and /sys files included.
+
+        Links are followed (within the root of a `RootedHost`). A FIFO, device or socket
+        is `not-readable`.
+        """
 
     def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
         """Sorted names in a folder."""
@@ -52,12 +65,18 @@ class Host(Protocol):
     def stat(self, path: str) -> Reading[FileStat]:
         """Stat of the file that the path leads to."""
 
+    def disk(self, path: str) -> Reading[DiskUsage]:
+        """Size of the file system that holds `path`."""
+
     def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:
         """Run a program of the host's own search path, without a shell, with a deadline.
 
-        `not-there` if it is not installed, `timed-out` if it had to be abandoned; on a
-        `RootedHost` always `not-there`.
+        `not-there` if it is not installed, `timed-out` if it had to be abandoned; always
+        `not-stated` on a `RootedHost`, where nothing runs.
         """
+
+    def get(self, socket: str, target: str, timeout_s: float = 5.0) -> Reading[str]:
+        """Body of an HTTP GET over a unix socket, such as ("/run/docker.sock", "/info")."""
 
     def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:
         """Raw NVML answers as `probes.nvml` writes them; read in a child with a deadline."""

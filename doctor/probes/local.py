@@ -1,0 +1,72 @@
+"""This machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Optional
+
+from doctor.facts import Missing, Reading, missing, seen
+from doctor.probes import commands, files, sockets
+from doctor.probes.environment import allowed
+from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat
+
+
+class LocalHost:
+    """This machine, asked without changing it; `search_path` is where programs are looked for."""
+
+    def __init__(self, search_path: str = commands.SEARCH_PATH) -> None:
+        self._search_path = search_path
+
+    def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
+        """Text of a regular file, links followed on purpose."""
+        real = os.path.realpath(path) if os.path.islink(path) else path
+        return files.read_text(real, path, limit)
+
+    def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
+        """Sorted names in a folder."""
+        return files.list_dir(path, path)
+
+    def real_path(self, path: str) -> Reading[str]:
+        """The path with all links resolved, if it exists."""
+        try:
+            os.stat(path)
+            return seen(files.clean_name(os.path.realpath(path)), path)
+        except OSError as error:
+            return missing(files.why(error), path)
+        except ValueError:
+            return missing(Missing.NOT_THERE, path)
+
+    def stat(self, path: str) -> Reading[FileStat]:
+        """Stat of the file that the path leads to."""
+        return files.stat(path, path)
+
+    def disk(self, path: str) -> Reading[DiskUsage]:
+        """Size of the file system that holds `path`."""
+        return files.disk(path, path)
+
+    def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:
+        """Run a program of the search path with a deadline and a reduced environment."""
+        return commands.run(argv, timeout_s, self._search_path)
+
+    def get(self, socket: str, target: str, timeout_s: float = 5.0) -> Reading[str]:
+        """Body of an HTTP GET over a unix socket."""
+        return sockets.get(socket, target, timeout_s)
+
+    def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:
+        """Raw NVML answers, read in a child with a deadline."""
+        from doctor.probes import nvml
+
+        return nvml.query(timeout_s)
+
+    def environ(self) -> dict[str, str]:
+        """Environment variables of the allow-list."""
+        return allowed(_environment())
+
+    def local_path(self, path: str) -> Optional[str]:
+        """The path itself."""
+        return path
+
+
+def _environment() -> Mapping[str, str]:
+    return {files.clean_name(k): files.clean_name(v) for k, v in os.environ.items()}
