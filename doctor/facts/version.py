@@ -9,88 +9,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Optional
+from typing import Optional
 
+from doctor.facts.pep440 import Key, Parts, parse_exact
 from doctor.facts.values import TextValue
 
-Key = tuple[Any, ...]
-
 _MAX_CHARS = 200
-_EXACT = re.compile(
-    r"""v?(?:(?P<epoch>\d{1,9})!)?(?P<release>\d{1,18}(?:\.\d{1,18})*)
-    (?:[-_.]?(?P<pre>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<pre_n>\d{0,18}))?
-    (?:-(?P<post_dash>\d{1,18})|[-_.]?(?P<post>post|rev|r)[-_.]?(?P<post_n>\d{0,18}))?
-    (?:[-_.]?(?P<dev>dev)[-_.]?(?P<dev_n>\d{0,18}))?
-    (?:\+(?P<local>[a-z0-9]+(?:[-_.][a-z0-9]+)*))?""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_BUILD = re.compile(r"b(\d{1,9})", re.IGNORECASE)
 _CLAUSE = re.compile(r"\s*(~=|===|==|!=|<=|>=|<|>)\s*([^\s,]{1,100})\s*")
-_PRE = {"a": "a", "alpha": "a", "b": "b", "beta": "b"}
 _LOWEST: Key = (-1,)
 _HIGHEST: Key = (1 << 70,)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """One exact version, taken apart."""
-
-    epoch: int
-    release: tuple[int, ...]
-    pre: Optional[tuple[str, int]]
-    post: Optional[int]
-    dev: Optional[int]
-    local: str
-
-    def key(self) -> Key:
-        """Order as PEP 440 does, local label left out."""
-        release = self.release
-        while len(release) > 1 and release[-1] == 0:
-            release = release[:-1]
-        dev = self.dev if self.dev is not None else 1 << 60
-        pre = self.pre
-        if pre is None:
-            # A pure dev release sorts before every pre-release of its version.
-            early = self.post is None and self.dev is not None
-            pre = ("", 0) if early else ("z", 0)
-        post = self.post if self.post is not None else -1
-        return (self.epoch, release, pre, post, dev)
-
-
-def _number(text: Optional[str]) -> int:
-    return int(text) if text else 0
-
-
-@lru_cache(maxsize=4096)
-def _parse_exact(text: str) -> Optional[_Parts]:
-    build = _BUILD.fullmatch(text)
-    if build is not None:
-        return _Parts(-1, (int(build[1]),), None, None, None, "")
-    match = _EXACT.fullmatch(text)
-    if match is None:
-        return None
-    post: Optional[int] = None
-    if match["post_dash"] or match["post"]:
-        post = _number(match["post_dash"] or match["post_n"])
-    return _Parts(
-        _number(match["epoch"]),
-        tuple(int(part) for part in match["release"].split(".")),
-        (_PRE.get(match["pre"].lower(), "rc"), _number(match["pre_n"])) if match["pre"] else None,
-        post,
-        _number(match["dev_n"]) if match["dev"] else None,
-        re.sub("[-_]", ".", (match["local"] or "").lower()),
-    )
-
-
 def _prefix_bounds(text: str) -> Optional[tuple[Key, Key]]:
     """Bounds of "580.*": from its first development release up to, not including, 581."""
-    parts = _parse_exact(text[:-2])
+    parts = parse_exact(text[:-2])
     if parts is None or parts.pre or parts.post is not None or parts.dev is not None:
         return None
     upper = (*parts.release[:-1], parts.release[-1] + 1)
-    low = _Parts(parts.epoch, parts.release, None, None, 0, "").key()
-    high = _Parts(parts.epoch, upper, None, None, 0, "").key()
+    low = Parts(parts.epoch, parts.release, None, None, 0, "").key()
+    high = Parts(parts.epoch, upper, None, None, 0, "").key()
     return low, high
 
 
@@ -136,7 +73,7 @@ class Version(TextValue):
             return _range_bounds(text)
         if text.endswith(".*"):
             return _prefix_bounds(text)
-        parts = _parse_exact(text)
+        parts = parse_exact(text)
         return None if parts is None else (parts.key(), parts.key())
 
     @classmethod
@@ -155,7 +92,7 @@ class Version(TextValue):
     @property
     def release(self) -> tuple[int, ...]:
         """The numbers as written ("580.95.05" gives (580, 95, 5)); of a range, its lower end."""
-        parts = _parse_exact(self.text[:-2] if self.text.endswith(".*") else self.text)
+        parts = parse_exact(self.text[:-2] if self.text.endswith(".*") else self.text)
         if parts is not None:
             return parts.release
         return tuple(self.low[1]) if len(self.low) > 1 else ()
@@ -173,7 +110,7 @@ class Version(TextValue):
     @property
     def local(self) -> str:
         """The local label of an exact version: "cu128" of "2.8.0+cu128"."""
-        parts = _parse_exact(self.text)
+        parts = parse_exact(self.text)
         return parts.local if parts else ""
 
     @property
@@ -184,7 +121,7 @@ class Version(TextValue):
     @property
     def is_prerelease(self) -> bool:
         """True for an exact alpha, beta, rc or development release."""
-        parts = _parse_exact(self.text)
+        parts = parse_exact(self.text)
         return parts is not None and (parts.pre is not None or parts.dev is not None)
 
     def older_than(self, other: Version) -> Optional[bool]:
@@ -294,19 +231,19 @@ def _equals(bound: Version, version: Version) -> Optional[bool]:
 
 def _below(bound: Version, version: Version) -> Optional[bool]:
     """PEP 440: "<2.0" leaves out the pre-releases of 2.0 as well."""
-    parts = _parse_exact(version.text)
+    parts = parse_exact(version.text)
     if parts and version.is_prerelease and not bound.is_prerelease:
-        final = _Parts(parts.epoch, parts.release, None, None, None, "").key()
+        final = Parts(parts.epoch, parts.release, None, None, None, "").key()
         return final < bound.low
     return version.older_than(bound)
 
 
 def _above(bound: Version, version: Version) -> Optional[bool]:
     """PEP 440: ">2.0" leaves out the post-releases of 2.0."""
-    parts = _parse_exact(version.text)
-    low = _parse_exact(bound.text)
+    parts = parse_exact(version.text)
+    low = parse_exact(bound.text)
     if parts and low and parts.post is not None and low.post is None:
-        final = _Parts(parts.epoch, parts.release, parts.pre, None, None, "").key()
+        final = Parts(parts.epoch, parts.release, parts.pre, None, None, "").key()
         if final == bound.low:
             return False
     return version.newer_than(bound)

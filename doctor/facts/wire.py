@@ -29,7 +29,7 @@ def to_wire(value: Any) -> Any:
 
 def _reading(reading: Reading[Any]) -> dict[str, Any]:
     if reading.missing is not None or reading.value is None:
-        wire = {"missing": (reading.missing or Missing.NOT_STATED).value}
+        wire: dict[str, Any] = {"missing": (reading.missing or Missing.NOT_STATED).value}
     else:
         wire = {"value": to_wire(reading.value)}
     if reading.partial:
