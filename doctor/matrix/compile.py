@@ -20,19 +20,16 @@ _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 class _UniqueKeyLoader(_Loader):  # type: ignore[misc]  # the base is chosen at run time
     """Reads scalars as text and refuses duplicate keys."""
 
-
-def _mapping(loader: Any, node: Any) -> dict[str, Any]:
-    seen: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if key in seen:
-            line = key_node.start_mark.line + 1
-            raise MatrixError(f"duplicate key {key!r} in line {line}")
-        seen[key] = loader.construct_object(value_node, deep=True)
-    return seen
-
-
-_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+        """Build a mapping; raise MatrixError for a key that stands twice."""
+        seen: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise MatrixError(f"duplicate key {key!r} in line {line}")
+            seen[key] = self.construct_object(value_node, deep=deep)
+        return seen
 
 
 def read_yaml(path: Path) -> Any:
