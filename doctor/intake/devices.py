@@ -1,0 +1,158 @@
+"""Devices as people name them: "8x H100 80GB", "Atlas 300I Duo (310P)", "MI300X"."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import Any
+
+from doctor.facts import (
+    UNSTATED,
+    ComputeCapability,
+    Device,
+    Mig,
+    Reading,
+    TopologyLink,
+    seen,
+)
+from doctor.intake.stated import Stated, plain_text, reading, truth
+
+_MAX_DEVICES = 1024
+_VENDORS = (
+    ("ascend", re.compile(r"\b(?:ascend|atlas|huawei|(?:310[bp]|910[abc])\d?)", re.I)),
+    ("amd", re.compile(r"\b(?:amd|radeon|instinct|mi\d{2,3}[axp]?|gfx\d{3,4}|rx ?\d{4})\b", re.I)),
+    ("intel", re.compile(r"\b(?:intel|arc|gaudi\d?|data center gpu max|battlemage)\b", re.I)),
+    ("apple", re.compile(r"\bapple\b|\bm[1-9] (?:pro|max|ultra)\b", re.I)),
+    ("cambricon", re.compile(r"\b(?:cambricon|mlu\d{0,4})\b", re.I)),
+)
+_COUNT_FIRST = re.compile(r"(\d{1,4})\s?[x×*]\s?(\S.*)|(\d{1,2})\s(\D.*)", re.I)  # noqa: RUF001
+_COUNT_LAST = re.compile(r"(.*\S)\s[x×*]\s?(\d{1,4})", re.I)  # noqa: RUF001
+_GFX = re.compile(r"\bgfx\d{2,4}[a-f]?\b", re.I)
+_SOC = re.compile(r"(?<![\d.])(310[BP]?\d?|910(?:[ABC]\d?C?|_\d{4})?(?:-\d)?|950\w{0,4})(?!\w)")
+_VIRTUAL = re.compile(r"\bvGPU\b|\bGRID\b")
+_LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
+_EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
+_NO_NVLINK = re.compile(r"\bno nvlink\b|\bnvlink:? (?:none|no|not|absent)\b", re.I)
+_PEER = re.compile(
+    r"(?:canaccesspeer|p2p|peer access)[^;:=]{0,20}[:= ]\s?(0|1|ok|yes|no|true|false)\b", re.I
+)
+
+
+def vendor_of(name: str) -> str:
+    """The vendor that a product name belongs to; nvidia where nothing speaks against it."""
+    return next((vendor for vendor, words in _VENDORS if words.search(name)), "nvidia")
+
+
+def stated_devices(report: Stated) -> Reading[tuple[Device, ...]]:
+    """The devices under `gpus` and `npus`; partial if for one of them no count is stated."""
+    found: list[Device] = []
+    partial = False
+    keys = [key for key in ("gpus", "npus") if report.raw(key) is not None]
+    for key in keys:
+        for entry in _entries(report, key):
+            devices, counted = _expanded(entry, key[:3], len(found))
+            found.extend(devices)
+            partial = partial or not counted
+    if not keys:
+        return UNSTATED
+    return seen(tuple(found[:_MAX_DEVICES]), report.at(keys[0]), partial)
+
+
+def _entries(report: Stated, key: str) -> list[Stated]:
+    """Entries as tables, whether they were written as tables or as texts."""
+    value = report.raw(key)
+    items = value if isinstance(value, list) else [value]
+    tables = [item if isinstance(item, dict) else {"name": plain_text(item)} for item in items]
+    named = [table for table in tables if any(map(plain_text, table.values()))]
+    return [Stated(table, f"{report.at(key)}[{i}]", report.notes) for i, table in enumerate(named)]
+
+
+def _expanded(entry: Stated, prefix: str, taken: int) -> tuple[list[Device], bool]:
+    """The devices of one entry, and whether their number was stated."""
+    name, count = _counted(entry.text("name"))
+    stated = entry.number("count")
+    count = int(stated) if stated and stated >= 1 else count
+    device = _device(entry, name, prefix)
+    entry.note_unread()
+    numbers = range(taken, taken + min(count or 1, _MAX_DEVICES))
+    return [_numbered(device, prefix, number) for number in numbers], count is not None
+
+
+def _counted(text: str) -> tuple[str, int | None]:
+    """Split "8x H100" or "H100 x 8" into name and count."""
+    first = _COUNT_FIRST.fullmatch(text)
+    if first:
+        return first[2] or first[4], int(first[1] or first[3]) or None
+    last = _COUNT_LAST.fullmatch(text)
+    return (last[1], int(last[2]) or None) if last else (text, None)
+
+
+def _numbered(device: Device, prefix: str, number: int) -> Device:
+    from dataclasses import replace
+
+    return replace(device, id=f"{prefix}{number}", index=number)
+
+
+def _device(entry: Stated, name: str, prefix: str) -> Device:
+    vendor = vendor_of(name)
+    if prefix == "npu" and vendor == "nvidia":
+        vendor = "ascend"
+    gfx = _GFX.search(name)
+    soc = _SOC.search(name) if vendor == "ascend" else None
+    memory = entry.number("memory_gib")
+    mig = truth(entry.text("mig"))
+    return Device(
+        id="",
+        vendor=vendor,
+        name=reading(name or None, entry.at("name")),
+        compute_capability=_capability(entry),
+        gfx=reading(gfx[0].lower() if gfx else None, entry.at("name")),
+        soc=reading(f"Ascend{soc[1]}" if soc else None, entry.at("name")),
+        memory_mib=reading(round(memory * 1024) if memory else None, entry.at("memory_gib")),
+        mig=reading(None if mig is None else Mig(enabled=mig), entry.at("mig")),
+        virtual=reading(True if _VIRTUAL.search(name) else None, entry.at("name")),
+    )
+
+
+def _capability(entry: Stated) -> Reading[ComputeCapability]:
+    text = entry.text("compute_capability").removeprefix("sm_")
+    if not text:
+        return UNSTATED
+    try:
+        dotted = text if "." in text else f"{text[:-1]}.{text[-1:]}"
+        return seen(ComputeCapability.parse(dotted), entry.at("compute_capability"))
+    except ValueError:
+        entry.note(entry.at("compute_capability"), text)
+        return UNSTATED
+
+
+def stated_topology(text: str, devices: tuple[Device, ...]) -> Reading[tuple[TopologyLink, ...]]:
+    """Links of all pairs, where a sentence speaks of all; else unstated.
+
+    "NODE and SYS only" leaves both open for each pair: "NODE|SYS".
+    """
+    link = _link_of_all(text, len(devices))
+    if not link:
+        return UNSTATED
+    peer = _PEER.search(text)
+    p2p = None if peer is None else peer[1].lower() in ("1", "ok", "yes", "true")
+    pairs = combinations((d.id for d in devices[:64]), 2)
+    return seen(tuple(TopologyLink(a, b, link, p2p) for a, b in pairs), "topology")
+
+
+def _link_of_all(text: str, count: int) -> str:
+    kinds = list(dict.fromkeys(_LINK.findall(text)))
+    if len(kinds) > 1 and re.search(r"\bonly\b", text):
+        return "|".join(kinds)
+    if len(kinds) == 1 and (_EVERY.search(text) or count == 2):
+        return str(kinds[0])
+    return "PIX|PXB|PHB|NODE|SYS" if _NO_NVLINK.search(text) and not kinds else ""
+
+
+def memory_of(value: Any) -> int | None:
+    """MiB of a size such as "80GB", "64M" or "1g" (binary units); None for anything else."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s?([kmgt])i?b?", str(value).strip(), re.I)
+    if match is None:
+        return None
+    scale = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1 << 20}[match[2].lower()]
+    return int(float(match[1]) * scale)

@@ -1,0 +1,93 @@
+"""A field report: what a person states about a host in ten lines, mapped to facts.
+
+Lenient on purpose: short names, versions or bounds of versions, prose. What is not
+understood is kept as a note; nothing in a report can raise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from doctor.facts import Facts, LogText, Workload
+from doctor.intake.devices import stated_devices, stated_topology
+from doctor.intake.report_host import (
+    stated_ascend,
+    stated_container_engine,
+    stated_host,
+    stated_nvidia,
+    stated_rocm,
+)
+from doctor.intake.report_packages import sort_packages
+from doctor.intake.report_scope import stated_scope
+from doctor.intake.report_workload import stated_workload
+from doctor.intake.stated import Stated
+
+KEYS = frozenset(
+    {
+        "absent",
+        "build_variant",
+        "built_for",
+        "container",
+        "cpu",
+        "cuda_driver_api",
+        "cuda_toolkit",
+        "driver",
+        "driver_userspace",
+        "engine",
+        "engine_args",
+        "engine_plan",
+        "env",
+        "gpus",
+        "kernel_module",
+        "log",
+        "measured",
+        "memory",
+        "notes",
+        "npu_driver",
+        "npus",
+        "os",
+        "packages",
+        "python",
+        "topology",
+        "torch_arch_list",
+    }
+)
+
+
+def looks_like(data: Any) -> bool:
+    """Tell whether a parsed document is a field report: a table with at least one of its keys."""
+    return isinstance(data, dict) and not KEYS.isdisjoint(data)
+
+
+def read_field_report(data: Any) -> Facts:
+    """Turn a parsed field report into facts. Never raises."""
+    notes: list[str] = []
+    report = Stated(data, "", notes)
+    packages = sort_packages(report.table("packages"))
+    python = tuple(packages.python)
+    workload = stated_workload(report, python)
+    devices = stated_devices(report)
+    topology = report.text("topology")
+    facts = Facts(
+        host=stated_host(report, packages),
+        nvidia=stated_nvidia(report, packages),
+        ascend=stated_ascend(report, packages),
+        rocm=stated_rocm(packages),
+        devices=devices,
+        topology=stated_topology(topology, devices.value or ()),
+        container_engine=stated_container_engine(report, packages),
+        scopes=(stated_scope(report, python),),
+        workloads=(workload,) if workload else (),
+        logs=_logs(report, workload),
+        notes=report.strings("notes") + ((f"topology: {topology}",) if topology else ()),
+    )
+    report.note_unread()
+    return replace(facts, notes=tuple(dict.fromkeys((*facts.notes, *notes))))
+
+
+def _logs(report: Stated, workload: Workload | None) -> tuple[LogText, ...]:
+    value = report.raw("log")
+    lines = value if isinstance(value, list) else [value]
+    text = "\n".join(str(line) for line in lines if line)
+    return (LogText(text, workload.id if workload else ""),) if text.strip() else ()

@@ -1,0 +1,183 @@
+"""The one name that each engine, package, argument and system goes by here."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts import OsRelease
+
+_ENGINES = {
+    "pytorch": "torch",
+    "trt-llm": "tensorrt-llm",
+    "trtllm": "tensorrt-llm",
+    "tensorrtllm": "tensorrt-llm",
+    "text-generation-inference": "tgi",
+    "text-embeddings-inference": "tei",
+    "llama-cpp": "llama.cpp",
+    "llamacpp": "llama.cpp",
+    "llama-server": "llama.cpp",
+    "llama-cpp-python": "llama-cpp-python",
+    "onnxruntime-gpu": "onnxruntime",
+    "onnx-runtime": "onnxruntime",
+    "vllm-npu": "vllm-ascend",
+    "mlx-lm": "mlx",
+    "mindie-llm": "mindie",
+    "mindie-service": "mindie",
+    "trt": "tensorrt",
+}
+_PACKAGES = {
+    "flashinfer": "flashinfer-python",
+    "flash-attention": "flash-attn",
+    "pytorch": "torch",
+    "trt-llm": "tensorrt-llm",
+    "trtllm": "tensorrt-llm",
+    "huggingface-transformers": "transformers",
+    "llama-cpp": "llama.cpp",
+    "llamacpp": "llama.cpp",
+    "text-generation-inference": "tgi",
+}
+# Distributions that carry an engine, best first, where the names differ.
+_CARRIERS = {
+    "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
+    "tgi": ("tgi", "text-generation-server"),
+    "mlx": ("mlx", "mlx-lm"),
+    "sglang": ("sglang",),
+}
+# Later ones are parts of earlier ones: the first found is the engine of an environment.
+ENGINE_ORDER = (
+    "vllm-ascend",
+    "vllm",
+    "sglang",
+    "tensorrt-llm",
+    "mindie",
+    "tgi",
+    "lmdeploy",
+    "llama-cpp-python",
+    "llama.cpp",
+    "ollama",
+    "onnxruntime",
+    "mlx",
+    "tensorrt",
+    "torch-npu",
+    "torch",
+)
+_ARGUMENTS = {
+    "tp": "tensor_parallel_size",
+    "tp_size": "tensor_parallel_size",
+    "tensor_parallel": "tensor_parallel_size",
+    "num_shard": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "pp_size": "pipeline_parallel_size",
+    "pipeline_parallel": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "dp_size": "data_parallel_size",
+    "ep": "expert_parallel_size",
+    "ep_size": "expert_parallel_size",
+    "model_path": "model",
+    "model_id": "model",
+    "c": "max_model_len",
+    "ctx": "max_model_len",
+    "n_ctx": "max_model_len",
+    "ctx_size": "max_model_len",
+    "num_ctx": "max_model_len",
+    "context_length": "max_model_len",
+    "max_seq_len": "max_model_len",
+    "session_len": "max_model_len",
+    "quant": "quantization",
+    "quantize": "quantization",
+    "quantisation": "quantization",
+    "kv_dtype": "kv_cache_dtype",
+    "mem_fraction_static": "gpu_memory_utilization",
+    "cache_max_entry_count": "gpu_memory_utilization",
+    "ngl": "n_gpu_layers",
+    "gpu_layers": "n_gpu_layers",
+    "num_gpu_layers": "n_gpu_layers",
+    "fa": "flash_attn",
+    "max_running_requests": "max_num_seqs",
+}
+# Words that name a system in free text, most telling first, with its os-release id and family.
+_SYSTEMS = (
+    ("red hat", "rhel", ("fedora",)),
+    ("rhel", "rhel", ("fedora",)),
+    ("rocky", "rocky", ("rhel", "centos", "fedora")),
+    ("alma", "almalinux", ("rhel", "centos", "fedora")),
+    ("centos", "centos", ("rhel", "fedora")),
+    ("oracle", "ol", ("fedora",)),
+    ("amazon linux", "amzn", ("fedora",)),
+    ("fedora", "fedora", ()),
+    ("ubuntu", "ubuntu", ("debian",)),
+    ("linux mint", "linuxmint", ("ubuntu", "debian")),
+    ("pop!_os", "pop", ("ubuntu", "debian")),
+    ("debian", "debian", ()),
+    ("dgx os", "ubuntu", ("debian",)),
+    ("openeuler", "openEuler", ()),
+    ("euleros", "euleros", ()),
+    ("kylin", "kylin", ()),
+    ("tencentos", "tencentos", ("rhel", "fedora", "centos")),
+    ("alibaba", "alinux", ("rhel", "fedora", "centos")),
+    ("anolis", "anolis", ("rhel", "fedora", "centos")),
+    ("opensuse", "opensuse", ("suse",)),
+    ("suse", "sles", ("suse",)),
+    ("sles", "sles", ("suse",)),
+    ("manjaro", "manjaro", ("arch",)),
+    ("cachyos", "cachyos", ("arch",)),
+    ("arch", "arch", ()),
+    ("gentoo", "gentoo", ()),
+    ("alpine", "alpine", ()),
+    ("nixos", "nixos", ()),
+    ("talos", "talos", ()),
+    ("container-optimized", "cos", ()),
+    ("windows", "windows", ()),
+    ("macos", "macos", ()),
+    ("mac os", "macos", ()),
+)
+_MACHINES = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
+
+
+def package_name(name: str) -> str:
+    """The normalised distribution name (PEP 503), shorthands resolved; "llama.cpp" stays."""
+    lowered = re.sub(r"[-_.\s]+", "-", name.strip().lower())[:200]
+    return _PACKAGES.get(lowered, lowered)
+
+
+def engine_name(name: str) -> str:
+    """The name of an engine as the rest of doctor knows it; unknown ones in lower case."""
+    lowered = re.sub(r"[-_.\s]+", "-", name.strip().lower())[:100]
+    if lowered == "vllm-cpp":
+        return "vllm.cpp"
+    return _ENGINES.get(lowered, lowered)
+
+
+def carriers(engine: str) -> tuple[str, ...]:
+    """The distributions whose version is that of `engine`, best first."""
+    return _CARRIERS.get(engine, (engine,))
+
+
+def argument_name(name: str) -> str:
+    """The engine-neutral name of an argument: "--tp" and "tp_size" are tensor_parallel_size."""
+    lowered = re.sub(r"[-\s]+", "_", name.strip().lstrip("-").lower())[:100]
+    return _ARGUMENTS.get(lowered, lowered)
+
+
+def machine_name(text: str) -> str:
+    """The kernel's name of a processor architecture: "amd64" is x86_64."""
+    word = text.strip().split()[0].lower() if text.strip() else ""
+    return _MACHINES.get(word, word)
+
+
+def os_release(distro: str, version: str) -> OsRelease | None:
+    """Recognise a system in free text; None if nothing is stated."""
+    text = f"{distro} {version}".strip()
+    if not text:
+        return None
+    lowered = distro.lower()
+    number = version or _first_number(distro)
+    for word, name, like in _SYSTEMS:
+        if word in lowered:
+            return OsRelease(name, number.split()[0] if number else "", like, text)
+    return OsRelease(lowered.split()[0] if lowered else "linux", number, (), text)
+
+
+def _first_number(text: str) -> str:
+    match = re.search(r"(?<![\w.])\d{1,9}(?:\.\d{1,9}){0,3}(?![\w.])", text)
+    return match[0] if match else ""

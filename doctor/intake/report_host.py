@@ -1,0 +1,174 @@
+"""The host, drivers and container engine that a field report speaks of."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts import (
+    UNSTATED,
+    AscendFacts,
+    ContainerEngine,
+    Cpu,
+    CudaToolkit,
+    FabricManager,
+    HostFacts,
+    Libc,
+    NvidiaFacts,
+    Reading,
+    RocmFacts,
+    Version,
+    seen,
+)
+from doctor.intake.names import machine_name, os_release
+from doctor.intake.report_packages import SortedPackages
+from doctor.intake.stated import Stated, reading, version, widened
+
+_L4T = re.compile(r"[rR]?(\d{2})(?:[ .,]+(?:REVISION:? ?)?(\d{1,2})(?:\.(\d{1,2}))?)?")
+_DOCKER = re.compile(r"\bdocker(?: engine)? v?(\d{1,3}\.\d{1,3}\.\d{1,3})\b", re.I)
+_CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")
+
+
+def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
+    """The machine and its system."""
+    system, memory = report.table("os"), report.table("memory")
+    glibc = system.version("glibc", width=2)
+    absent = report.strings("absent")
+    loaded, lacking = system.strings("modules_loaded"), system.strings("modules_missing")
+    listed = tuple(packages.host)
+    host = HostFacts(
+        os=reading(os_release(system.text("distro"), system.text("version")), "os"),
+        kernel=reading(system.text("kernel") or None, "os.kernel"),
+        arch=reading(machine_name(system.text("arch")) or None, "os.arch"),
+        libc=seen(Libc("glibc", glibc.value), glibc.at) if glibc.is_known else UNSTATED,
+        platform=_platform(report),
+        l4t=_l4t(system),
+        jetpack=system.version("jetpack"),
+        cpu=_cpu(report.table("cpu")),
+        memory_mib=_mib(memory, "ram_gib"),
+        memory_available_mib=_mib(memory, "available_gib"),
+        memory_needed_mib=_mib(memory, "needed_gib", "requested_gib"),
+        swap_mib=_mib(memory, "swap_gib"),
+        secure_boot=reading(system.flag("secure_boot"), "os.secure_boot"),
+        modules=seen(loaded, "os.modules_loaded", partial=True) if loaded else UNSTATED,
+        modules_missing=seen(lacking, "os.modules_missing", partial=True) if lacking else UNSTATED,
+        kernel_headers=reading(system.text("kernel_headers") or None, "os.kernel_headers"),
+        packages=seen(listed, "packages", partial=True) if listed else UNSTATED,
+        absent=seen(absent, "absent", partial=True) if absent else UNSTATED,
+    )
+    system.note_unread()
+    memory.note_unread()
+    return host
+
+
+def _platform(report: Stated) -> Reading[str]:
+    """What is stated, or what the kernel's name gives away."""
+    system = report.table("os")
+    kernel = system.text("kernel").lower()
+    if system.flag("wsl") or "wsl2" in kernel or "microsoft-standard" in kernel:
+        return seen("wsl2", "os")
+    if system.text("jetpack") or system.text("l4t") or "tegra" in kernel:
+        return seen("jetson", "os")
+    if report.table("container").flag("inside"):
+        return seen("container", "container.inside")
+    if report.table("cpu").flag("vm"):
+        return seen("vm", "cpu.vm")
+    return UNSTATED
+
+
+def _l4t(system: Stated) -> Reading[Version]:
+    """L4T as people write it: "R36.4", "R39 2.1", "# R35 (release), REVISION: 4.1"."""
+    match = _L4T.search(system.text("l4t").replace("(release)", ""))
+    if match is None:
+        return UNSTATED
+    numbers = [part for part in match.groups() if part]
+    return seen(widened(Version(".".join(numbers)), 3), "os.l4t")
+
+
+def _cpu(cpu: Stated) -> Cpu:
+    flags, lacks = cpu.strings("flags"), cpu.strings("lacks")
+    cpu.raw("vm")
+    count = cpu.number("count")
+    stated = Cpu(
+        model=reading(cpu.text("model") or None, "cpu.model"),
+        flags=seen(flags, "cpu.flags", partial=True) if flags else UNSTATED,
+        lacks=seen(lacks, "cpu.lacks", partial=True) if lacks else UNSTATED,
+        count=reading(int(count) if count else None, "cpu.count"),
+    )
+    cpu.note_unread()
+    return stated
+
+
+def _mib(memory: Stated, *keys: str) -> Reading[int]:
+    for key in keys:
+        gib = memory.number(key)
+        if gib is not None:
+            return seen(round(gib * 1024), memory.at(key))
+    return UNSTATED
+
+
+def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
+    """The NVIDIA driver and what belongs to it."""
+    flavour = report.text("kernel_module").lower()
+    box = report.table("container")
+    return NvidiaFacts(
+        driver=_or_package(report.driver("driver"), packages, "driver"),
+        module_flavour=reading(flavour or None, "kernel_module"),
+        userspace=report.driver("driver_userspace"),
+        cuda_driver_api=report.version("cuda_driver_api", width=2),
+        fabric_manager=FabricManager(version=_or_package(UNSTATED, packages, "fabric_manager")),
+        toolkits=_toolkits(report, packages),
+        container_toolkit=_or_package(
+            box.version("toolkit_version"), packages, "container_toolkit"
+        ),
+    )
+
+
+def _or_package(stated: Reading[Version], packages: SortedPackages, role: str) -> Reading[Version]:
+    if stated.is_known:
+        return stated
+    return reading(packages.stack.get(role), f"packages.{role}")
+
+
+def _toolkits(report: Stated, packages: SortedPackages) -> Reading[tuple[CudaToolkit, ...]]:
+    stated = _or_package(report.version("cuda_toolkit"), packages, "cuda")
+    if not stated.is_known:
+        return UNSTATED
+    compiles = "nvcc" not in report.strings("absent")
+    return seen((CudaToolkit("", stated.value, compiles),), stated.at, partial=True)
+
+
+def stated_ascend(report: Stated, packages: SortedPackages) -> AscendFacts:
+    """The Ascend driver, firmware and toolkit."""
+    return AscendFacts(
+        driver=_or_package(report.version("npu_driver"), packages, "npu_driver"),
+        firmware=_or_package(UNSTATED, packages, "firmware"),
+        cann=_or_package(UNSTATED, packages, "cann"),
+        nnal=_or_package(UNSTATED, packages, "nnal"),
+    )
+
+
+def stated_rocm(packages: SortedPackages) -> RocmFacts:
+    """ROCm; a HIP version tells the first two numbers of the ROCm that it came with."""
+    rocm = _or_package(UNSTATED, packages, "rocm")
+    hip = packages.stack.get("hip")
+    if not rocm.is_known and hip is not None and len(hip.release) > 1:
+        rocm = reading(version(f"{hip.release[0]}.{hip.release[1]}"), "packages.hip")
+    return RocmFacts(version=rocm, driver=_or_package(UNSTATED, packages, "amdgpu"))
+
+
+def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading[ContainerEngine]:
+    """Docker, where a report says more of it than that there is a container."""
+    box = report.table("container")
+    prose = f"{box.text('runtime')} {box.text('text')}"
+    numbered, context = _DOCKER.search(prose), _CONTEXT.search(prose)
+    rootless = "rootless" in prose.lower()
+    docker = packages.stack.get("docker") or (version(numbered[1]) if numbered else None)
+    if not (docker or context or rootless):
+        return UNSTATED
+    engine = ContainerEngine(
+        name="docker",
+        version=reading(docker, "container"),
+        context=reading(context[1] if context else None, "container"),
+        rootless=reading(rootless or None, "container"),
+    )
+    return seen(engine, "container")

@@ -1,0 +1,137 @@
+"""The scope that a field report speaks of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from doctor.facts import (
+    UNSTATED,
+    Binary,
+    CodeTarget,
+    ImageRef,
+    Kernels,
+    Package,
+    PythonInfo,
+    Reading,
+    Scope,
+    TorchBuild,
+    Version,
+    seen,
+)
+from doctor.intake.builds import torch_build
+from doctor.intake.devices import memory_of
+from doctor.intake.names import package_name
+from doctor.intake.stated import Stated, plain_text, reading, version
+
+SCOPE = "reported"
+_IMAGE = re.compile(
+    r"(?<![\w/=.-])[a-z0-9][\w.-]{0,100}(?:/[\w.-]{1,100}){1,5}"
+    r"(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?"
+)
+_BARE_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(?::[\w.-]{1,128})?(?![\w/])")
+_CUDA_VERSION = re.compile(r"\bCUDA_VERSION[=: ](\d{1,2}\.[\d.]{1,9})")
+_SHM = re.compile(
+    r"(?:--shm-size[ =]|shm_size:? ?|/dev/shm:? )(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b", re.I
+)
+_PYTHON = re.compile(r"(\d{1,2}(?:\.\d{1,3}){0,2}(?:a|b|rc)?\d{0,3})(t?)\b")
+
+
+def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
+    """The one scope of a report: a container if it speaks of one, else an environment."""
+    box = report.table("container")
+    variants = texts(report.table("build_variant"), package_name)
+    env = texts(report.table("env"), str.strip)
+    absent = report.strings("absent")
+    runtime = "; ".join(filter(None, (box.text("runtime"), box.text("text"))))
+    scope = Scope(
+        id=SCOPE,
+        kind="container" if box.data else "venv",
+        image=_image(box),
+        python=_python(report),
+        packages=seen(packages, "packages", partial=True) if packages else UNSTATED,
+        torch=_torch(packages, variants),
+        binaries=_declared_code(report),
+        env=seen(env, "env", partial=True) if env else UNSTATED,
+        shm_mib=_shm(report, runtime),
+        runtime=reading(runtime or None, "container"),
+        variants=variants,
+        built_for=texts(report.table("built_for"), package_name),
+        absent=seen(absent, "absent", partial=True) if absent else UNSTATED,
+        libc=_libc(report, inside=bool(not box.data or box.flag("inside"))),
+    )
+    box.raw("toolkit_version")
+    box.note_unread()
+    return scope
+
+
+def texts(table: Stated, name: Callable[[str], str]) -> dict[str, str]:
+    """A table of texts; `name` normalises its keys."""
+    return {name(str(key)): plain_text(value) for key, value in table.data.items() if key}
+
+
+def _image(box: Stated) -> ImageRef:
+    """The reference of an image, apart from the prose around it."""
+    stated = box.text("image")
+    found = _IMAGE.search(stated or box.text("text")) or _BARE_IMAGE.match(stated)
+    ref = found[0] if found else ""
+    rest = stated.replace(ref, "", 1).strip(" ,")
+    if rest:
+        box.note(box.at("image"), rest)
+    cuda = _CUDA_VERSION.search(rest)
+    return ImageRef(ref=ref, cuda=reading(version(cuda[1]) if cuda else None, box.at("image")))
+
+
+def _python(report: Stated) -> Reading[PythonInfo]:
+    text = report.text("python")
+    found = version(text)
+    if found is None:
+        match = _PYTHON.search(text)
+        found = version(match[1]) if match else None
+    if found is None:
+        if text:
+            report.note("python", text)
+        return UNSTATED
+    free_threaded = re.search(r"\d\.\d{1,3}(?:\.\d{1,3})?t\b|free.threaded", text)
+    return seen(PythonInfo(found, abi="t" if free_threaded else ""), "python")
+
+
+def _torch(packages: tuple[Package, ...], variants: dict[str, str]) -> Reading[TorchBuild]:
+    stated = next((p.version for p in packages if p.name == "torch"), None)
+    if stated is None:
+        return UNSTATED
+    at = "packages.torch"
+    return seen(torch_build(stated, variants.get("torch", ""), at), at)
+
+
+def _declared_code(report: Stated) -> Reading[tuple[Binary, ...]]:
+    """The code targets that torch.cuda.get_arch_list() names, as a statement."""
+    targets: list[CodeTarget] = []
+    gfx: list[str] = []
+    for text in report.strings("torch_arch_list"):
+        if text.startswith("gfx"):
+            gfx.append(text)
+            continue
+        try:
+            targets.append(CodeTarget.parse(text))
+        except ValueError:
+            report.note("torch_arch_list", text)
+    if not targets and not gfx:
+        return UNSTATED
+    kernels = (Kernels(tuple(targets)),) if targets else ()
+    binary = Binary(path="torch", package="torch", kernels=kernels, gfx=tuple(gfx), declared=True)
+    return seen((binary,), "torch_arch_list", partial=True)
+
+
+def _shm(report: Stated, runtime: str) -> Reading[int]:
+    """Shared memory as given with --shm-size; the engine's arguments may hold it too."""
+    args = report.table("engine_args")
+    found = _SHM.search(runtime)
+    size = memory_of(found[1]) if found else memory_of(plain_text(args.data.get("shm_size")))
+    return reading(size, "container" if found else "engine_args.shm_size")
+
+
+def _libc(report: Stated, inside: bool) -> Reading[Version]:
+    """The C library, where the system that a report states is the one of the scope."""
+    stated = report.table("os")
+    return stated.version("glibc", width=2) if inside else UNSTATED

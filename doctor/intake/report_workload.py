@@ -1,0 +1,108 @@
+"""The workload that a field report speaks of: an engine with its arguments."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from doctor.facts import UNSTATED, Package, Reading, Version, Workload, seen
+from doctor.intake.names import ENGINE_ORDER, argument_name, carriers, engine_name
+from doctor.intake.report_scope import SCOPE
+from doctor.intake.stated import Stated, number, plain_text, truth
+
+_MAX_ITEMS = 200
+_WORDS = frozenset({"quantization", "dtype", "kv_cache_dtype", "attention_backend", "load_format"})
+_CONFIG_KEYS = frozenset(
+    {
+        "architectures",
+        "head_dim",
+        "hidden_size",
+        "model_type",
+        "num_attention_heads",
+        "num_hidden_layers",
+        "num_key_value_heads",
+        "quantization_config",
+        "vocab_size",
+    }
+)
+
+
+def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload | None:
+    """The engine that a report names, or else the one among its packages."""
+    engine = engine_name(report.text("engine")) or _engine_among(packages)
+    if not engine:
+        return None
+    args = _arguments(report.table("engine_args"))
+    model = {key: value for key, value in args.items() if key in _CONFIG_KEYS}
+    plan = {k: plain_text(v) for k, v in report.table("engine_plan").data.items()}
+    return Workload(
+        id=engine,
+        engine=engine,
+        scope=SCOPE,
+        version=_version(engine, packages),
+        args=seen(args, "engine_args", partial=True) if args else UNSTATED,
+        model=seen(model, "engine_args", partial=True) if model else UNSTATED,
+        measured=_measured(report.table("measured")),
+        plan=seen(plan, "engine_plan", partial=True) if plan else UNSTATED,
+    )
+
+
+def _engine_among(packages: tuple[Package, ...]) -> str:
+    names = {package.name for package in packages}
+    found = (engine for engine in ENGINE_ORDER if names.intersection(carriers(engine)))
+    return next(found, "")
+
+
+def _version(engine: str, packages: tuple[Package, ...]) -> Reading[Version]:
+    for name in carriers(engine):
+        for package in packages:
+            if package.name == name and package.version:
+                return seen(package.version, f"packages.{name}")
+    return UNSTATED
+
+
+def _arguments(table: Stated) -> dict[str, Any]:
+    """Arguments under engine-neutral names, with JSON values."""
+    args: dict[str, Any] = {}
+    for key, value in list(table.data.items())[:_MAX_ITEMS]:
+        name = argument_name(str(key))
+        args[name] = _word(plain_text(value)) if name in _WORDS else _value(value)
+    return {name: value for name, value in args.items() if value not in ("", None)}
+
+
+def _value(value: Any, depth: int = 0) -> Any:
+    """Numbers and truth values out of text; lists and tables three levels deep."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, dict) and depth < 3:
+        return {str(k): _value(v, depth + 1) for k, v in list(value.items())[:_MAX_ITEMS]}
+    if isinstance(value, list) and depth < 3:
+        return [_value(item, depth + 1) for item in value[:_MAX_ITEMS]]
+    return _scalar(plain_text(value))
+
+
+def _scalar(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return truth(text)
+    if re.fullmatch(r"-?\d{1,15}", text):
+        return int(text)
+    if re.fullmatch(r"-?\d{1,15}\.\d{1,12}", text):
+        return float(text)
+    return text
+
+
+def _word(text: str) -> str:
+    """A name as engines spell it: "AWQ" is awq, "fp8 (e4m3)" is fp8_e4m3."""
+    lowered = text.lower()
+    return re.sub(r"\s*\(\s*([\w-]{1,40})\s*\)$", r"_\1", lowered)
+
+
+def _measured(table: Stated) -> Reading[dict[str, float]]:
+    figures: dict[str, float] = {}
+    for key, value in table.data.items():
+        figure = number(plain_text(value))
+        if figure is None:
+            table.note(table.at(str(key)), value)
+        else:
+            figures[str(key)] = figure
+    return seen(figures, "measured", partial=True) if figures else UNSTATED

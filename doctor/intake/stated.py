@@ -1,0 +1,169 @@
+"""Values as people write them: short versions, "yes", "8 GPUs". Nothing here raises."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from doctor.facts import UNSTATED, Reading, Version, seen
+
+T = TypeVar("T")
+
+_MAX_TEXT = 4000
+_UNSET = frozenset({"", "~", "null", "none", "n/a", "unknown", "?", "not given", "not stated"})
+_TRUE = frozenset({"true", "yes", "on", "1", "enabled"})
+_FALSE = frozenset({"false", "no", "off", "0", "disabled"})
+_NEWER = re.compile(r"(\S{1,40}?)\s*(?:\+|(?:or|and) (?:newer|later|above|higher))")
+_TOKEN = re.compile(r"(?<![\w.])[vV]?\d{1,18}(?:\.\d{1,18})+[\w.+-]{0,80}")
+_LEADING = re.compile(r"[vV]?\d{1,9}(?![\w.])")
+_ALPHA = re.compile(r"(.*?\.?rc\.?\d+)\.(?:alpha|beta)\.?(\d+)", re.IGNORECASE)
+_BUILD = re.compile(r"b\d+", re.IGNORECASE)
+
+
+def plain_text(value: Any) -> str:
+    """A scalar as clean text; "" for what says nothing, and for lists and mappings."""
+    if value is None or isinstance(value, (dict, list)):
+        return ""
+    text = str(value).strip()[:_MAX_TEXT]
+    return "" if text.lower() in _UNSET else text
+
+
+def truth(text: str) -> bool | None:
+    """Read yes, no, true, off ...; None for anything else."""
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    return False if word in _FALSE else None
+
+
+def number(text: str) -> float | None:
+    """Read a finite number, also one followed by a unit word; None for anything else."""
+    match = re.match(r"[-+]?\d{1,15}(?:\.\d{1,12})?(?![\w.])|[-+]?\d{1,15}(?:\.\d{1,12})?", text)
+    return float(match[0]) if match else None
+
+
+def version(text: str, width: int = 3) -> Version | None:
+    """Read a version as people state it: exact, a prefix, bounds, or one inside a phrase.
+
+    A version with fewer than `width` numbers is short for any that begins with it:
+    "2.8" becomes "2.8.*". None if no single version is named.
+    """
+    text = text.strip()[:200]
+    newer = _NEWER.fullmatch(text)
+    if newer:
+        return Version.maybe(f">={newer[1]}")
+    if re.fullmatch(r"[\d.]+\.[xX]", text):
+        return Version.maybe(text[:-1] + "*")
+    found = Version.maybe(text) or _in_phrase(text)
+    return widened(found, width) if found else None
+
+
+def _in_phrase(text: str) -> Version | None:
+    """The version in "2.1.0 (from source)"; None if there are several or none."""
+    ascend = _ALPHA.fullmatch(text)
+    if ascend:
+        # CANN and HDK number the previews of a candidate: RC1.alpha003 comes before RC1.
+        return Version.maybe(f"{ascend[1]}.dev{int(ascend[2][:9])}")
+    tokens = {match[0].rstrip(".-+") for match in _TOKEN.finditer(text)}
+    if not tokens and (leading := _LEADING.match(text)):
+        tokens = {leading[0]}
+    return Version.maybe(tokens.pop()) if len(tokens) == 1 else None
+
+
+def widened(exact: Version, width: int) -> Version:
+    """Turn a version of fewer than `width` numbers into the prefix that it stands for."""
+    digits = exact.public.lstrip("vV")
+    short = exact.is_exact and len(exact.release) < width and not _BUILD.fullmatch(digits)
+    if not short or not re.fullmatch(r"[\d.]+", digits):
+        return exact
+    return Version.maybe(digits + ".*") or exact
+
+
+def driver_version(text: str) -> Version | None:
+    """Read an NVIDIA driver version; "550" and "550.54" are short, "580.142" is not."""
+    found = version(text, width=1)
+    if found is None or not found.is_exact or len(found.release) > 2:
+        return found
+    whole = (found.minor or 0) > 99
+    return found if whole else widened(found, 3)
+
+
+def reading(value: T | None, at: str, partial: bool = False) -> Reading[T]:
+    """A reading of a value that may not have been stated."""
+    return UNSTATED if value is None else seen(value, at, partial)
+
+
+class Stated:
+    """One table of a report. It knows where it stands and what nobody has read yet.
+
+    `notes` collects, for all tables of a report, what could not be understood.
+    """
+
+    def __init__(self, data: Any, where: str, notes: list[str]) -> None:
+        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self.where = where
+        self.notes = notes
+        self._used: set[str] = set()
+        self._tables: dict[str, Stated] = {}
+        if data and not isinstance(data, dict):
+            self.note(where, data)
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep what was not understood."""
+        self.notes.append(f"{name}: {str(value)[:_MAX_TEXT]}")
+
+    def at(self, key: str) -> str:
+        """The place of a key, for readings."""
+        return f"{self.where}.{key}" if self.where else key
+
+    def raw(self, key: str) -> Any:
+        """The value as it was written, or None."""
+        self._used.add(key)
+        return self.data.get(key)
+
+    def text(self, key: str) -> str:
+        """A scalar as text, "" if it was not stated."""
+        value = self.raw(key)
+        if isinstance(value, (dict, list)) and value:
+            self.note(self.at(key), value)
+        return plain_text(value)
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        """A list of texts; a single text counts as a list of one."""
+        value = self.raw(key)
+        items = value if isinstance(value, list) else [value]
+        return tuple(text for text in map(plain_text, items) if text)
+
+    def table(self, key: str) -> Stated:
+        """The table under `key`, empty if there is none; the same one each time."""
+        if key not in self._tables:
+            self._tables[key] = Stated(self.raw(key), self.at(key), self.notes)
+        return self._tables[key]
+
+    def flag(self, key: str) -> bool | None:
+        """A yes or no; what is neither becomes a note."""
+        return self._understood(key, truth(self.text(key)))
+
+    def number(self, key: str) -> float | None:
+        """A number; what is none becomes a note."""
+        return self._understood(key, number(self.text(key)))
+
+    def version(self, key: str, width: int = 3) -> Reading[Version]:
+        """A version; what is none becomes a note."""
+        return reading(self._understood(key, version(self.text(key), width)), self.at(key))
+
+    def driver(self, key: str) -> Reading[Version]:
+        """A driver version; what is none becomes a note."""
+        return reading(self._understood(key, driver_version(self.text(key))), self.at(key))
+
+    def _understood(self, key: str, value: T | None) -> T | None:
+        text = self.text(key)
+        if value is None and text:
+            self.note(self.at(key), text)
+        return value
+
+    def note_unread(self) -> None:
+        """Turn keys that nobody asked for into notes."""
+        for key in self.data:
+            if key not in self._used:
+                self.note(self.at(key), self.data[key])
