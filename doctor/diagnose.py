@@ -13,13 +13,17 @@ from doctor.facts import Device, Expected, Facts, Scope, Version, Workload, miss
 from doctor.facts.reading import Missing
 from doctor.findings import (
     Diagnosis,
+    Evidence,
     Finding,
     Outcome,
     OutcomeKind,
+    Remedy,
+    Rung,
     Severity,
     TargetDiagnosis,
     Verdict,
 )
+from doctor.logs import Suspicion, suspect
 from doctor.matrix import Matrix
 from doctor.rules import RULES
 from doctor.rules.engine import Case, Rule, run_rule
@@ -131,7 +135,9 @@ def _devices(facts: Facts, workload: Workload | None) -> tuple[Device, ...]:
 def judge(case: Case, matrix: Matrix, rules: tuple[Rule, ...]) -> TargetDiagnosis:
     """Run the rules on one case and name the primary finding."""
     outcomes = tuple(run_rule(item, case, matrix) for item in rules)
-    findings = rank((f for o in outcomes for f in o.findings), matrix)
+    found = rank((f for o in outcomes for f in o.findings), matrix)
+    suspicion = suspect(case.facts, case.scope, case.workload, matrix)
+    findings = with_log(found, suspicion, matrix, rules) if suspicion else found
     primary = next((f for f in findings if f.severity is not Severity.INFO), None)
     return TargetDiagnosis(
         subject=case.workload.id if case.workload else case.scope.id,
@@ -140,6 +146,7 @@ def judge(case: Case, matrix: Matrix, rules: tuple[Rule, ...]) -> TargetDiagnosi
         findings=findings,
         missing=_missing(outcomes),
         outcomes=outcomes,
+        candidates=suspicion.causes if suspicion and not suspicion.certain else (),
     )
 
 
@@ -157,6 +164,50 @@ def rank(findings: Iterable[Finding], matrix: Matrix) -> tuple[Finding, ...]:
         return (-finding.severity.weight, is_symptom, finding.rung.height)
 
     return tuple(sorted(listed, key=key))
+
+
+def with_log(
+    found: tuple[Finding, ...], suspicion: Suspicion, matrix: Matrix, rules: tuple[Rule, ...]
+) -> tuple[Finding, ...]:
+    """Put the cause that the log speaks of first, and the finding that facts gave it before words.
+
+    A finding by facts is preferred if it is one of the log's candidates, or a cause of
+    which a candidate is a symptom. Otherwise the log's own words make the finding.
+    """
+    meant = set(suspicion.causes)
+    roots = {root for cause in meant for root in causes_of(cause, matrix)}
+    serious = [f for f in found if f.severity is not Severity.INFO]
+    chosen = next((f for f in serious if f.cause in meant), None)
+    chosen = chosen or next((f for f in serious if f.cause in roots), None)
+    evidence = Evidence(suspicion.match.line[:300], f"log, line {suspicion.match.number}")
+    if chosen is not None:
+        first = replace(chosen, evidence=(*chosen.evidence, evidence), severity=Severity.ERROR)
+        return (first, *(f for f in found if f is not chosen))
+    spoken = _spoken(suspicion, evidence, matrix, rules)
+    return (spoken, *found) if spoken else found
+
+
+def _spoken(
+    suspicion: Suspicion, evidence: Evidence, matrix: Matrix, rules: tuple[Rule, ...]
+) -> Finding | None:
+    """The finding that rests on the log alone; None if it speaks of no fault of the environment."""
+    candidate = suspicion.candidates[0]
+    rung = matrix.causes[candidate.cause].rung
+    code = next((rule.code for rule in rules if rule.cause == candidate.cause), "")
+    if rung is None or not code:
+        return None
+    others = suspicion.candidates[1:] if not suspicion.certain else ()
+    settle = tuple(f"or {c.cause}: {c.decide}" for c in others if c.decide)
+    return Finding(
+        code=code,
+        cause=candidate.cause,
+        severity=Severity.ERROR,
+        rung=Rung(rung),
+        message="; ".join((suspicion.match.signature.meaning, *settle)),
+        evidence=(evidence,),
+        remedies=(Remedy(candidate.remedy),) if candidate.remedy else (),
+        sources=suspicion.match.signature.source,
+    )
 
 
 def causes_of(cause: str, matrix: Matrix) -> frozenset[str]:

@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from doctor.errors import MatrixError
-from doctor.matrix.model import CauseDomain, CudaDomain, DriverDomain, EngineDomain, GpuDomain
+from doctor.matrix.model import (
+    CauseDomain,
+    CudaDomain,
+    DriverDomain,
+    EngineDomain,
+    GpuDomain,
+    SignatureDomain,
+)
 from doctor.matrix.query import Matrix
 
 Domain = TypeVar("Domain")
@@ -24,6 +31,7 @@ SHAPES: dict[str, Any] = {
     "cuda": CudaDomain,
     "drivers": DriverDomain,
     "gpus": GpuDomain,
+    "signatures": SignatureDomain,
 }
 
 

@@ -22,6 +22,8 @@ from doctor.matrix.model import (
     Gpu,
     GpuDomain,
     Release,
+    Signature,
+    SignatureDomain,
     Toolkit,
 )
 
@@ -72,6 +74,12 @@ class Matrix:
     def causes(self) -> dict[str, Cause]:
         """Causes by name."""
         return self.cause_domain.causes
+
+    @cached_property
+    def signatures(self) -> tuple[Signature, ...]:
+        """Signatures of faults in logs."""
+        domain: SignatureDomain = self._read("signatures")
+        return domain.signatures
 
     def engine(self, name: str) -> EngineDomain | None:
         """The domain of an engine or framework ("vllm", "torch"), or None if there is none."""

@@ -1,0 +1,69 @@
+"""Tell the candidate causes of a log's first real error apart by facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from doctor.facts import Facts, Scope, Workload
+from doctor.logs.conditions import Circumstances
+from doctor.logs.match import LogMatch, find_matches
+from doctor.matrix import Matrix
+from doctor.matrix.model import Candidate
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """The first real error of a log, and the causes that facts leave, likeliest first.
+
+    `certain` is True if only one cause is left, or facts speak for the first.
+    """
+
+    match: LogMatch
+    candidates: tuple[Candidate, ...]
+    certain: bool
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Names of the causes that are left."""
+        return tuple(dict.fromkeys(candidate.cause for candidate in self.candidates))
+
+
+def suspect(
+    facts: Facts, scope: Scope, workload: Workload | None, matrix: Matrix
+) -> Suspicion | None:
+    """Read the logs of a workload (and those that belong to none); None if they say nothing."""
+    own = workload.id if workload else ""
+    text = "\n".join(log.text for log in facts.logs if log.workload in ("", own))
+    if not text:
+        return None
+    engine = workload.engine if workload else ""
+    matches = find_matches(text, matrix.signatures, engine)
+    for match in matches:
+        circumstances = Circumstances(facts, scope, workload, text, matrix)
+        left = _sort(match.signature.candidates, circumstances)
+        if left:
+            return Suspicion(match, tuple(c for c, _ in left), _is_certain(left))
+    return None
+
+
+def _sort(
+    candidates: tuple[Candidate, ...], circumstances: Circumstances
+) -> list[tuple[Candidate, bool | None]]:
+    """Candidates that facts do not exclude: those that facts support, then plain, then unknown.
+
+    A candidate without conditions is the ordinary meaning of the words.
+    """
+    judged = [(c, circumstances.hold(c.when)) for c in candidates]
+    left = [(c, answer) for c, answer in judged if answer is not False]
+    return sorted(left, key=lambda item: _order(*item))
+
+
+def _order(candidate: Candidate, answer: bool | None) -> int:
+    if answer is None:
+        return 2
+    return 0 if candidate.when else 1
+
+
+def _is_certain(left: list[tuple[Candidate, bool | None]]) -> bool:
+    first, answer = left[0]
+    return len({c.cause for c, _ in left}) == 1 or bool(first.when and answer)

@@ -1,0 +1,141 @@
+"""Conditions under which a candidate cause is meant: yes, no, or not known from the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from doctor.facts import Facts, Scope, Specifier, Version, Workload
+from doctor.matrix import Matrix
+from doctor.matrix.query import capability_matches
+
+Answer = bool | None
+
+
+class Circumstances:
+    """What the conditions of a candidate are tested against."""
+
+    def __init__(
+        self, facts: Facts, scope: Scope, workload: Workload | None, log: str, matrix: Matrix
+    ) -> None:
+        self.facts = facts
+        self.scope = scope
+        self.workload = workload
+        self.log = log.lower()
+        self.matrix = matrix
+
+    def hold(self, when: dict[str, str]) -> Answer:
+        """True if all conditions hold, False if one does not, None if one is not known."""
+        answers = [self._one(key, wanted) for key, wanted in when.items()]
+        if False in answers:
+            return False
+        return None if None in answers else True
+
+    def _one(self, key: str, wanted: str) -> Answer:
+        name, _, argument = key.partition(":")
+        test = _TESTS.get(name)
+        return test(self, wanted, argument) if test else None
+
+
+def _vendor(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    vendors = {device.vendor for device in c.facts.devices.value or ()}
+    return bool(vendors & set(wanted.split("|"))) if vendors else None
+
+
+def _capability(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    """True if every card whose capability is known satisfies the specifier."""
+    found = [c.matrix.capability_of(device) for device in c.facts.devices.value or ()]
+    known = [capability for capability in found if capability is not None]
+    if not known:
+        return None
+    return any(capability_matches(wanted, capability) for capability in known)
+
+
+def _engine(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    return c.workload.engine in wanted.split("|") if c.workload else None
+
+
+def _platform(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    platform = c.facts.host.platform
+    return platform.value in wanted.split("|") if platform.is_known else None
+
+
+def _container(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    inside = c.scope.kind in ("container", "image")
+    return inside == (wanted == "yes") if inside else None
+
+
+def _driver(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    driver = c.facts.nvidia.driver.value
+    spec = Specifier.parse(wanted)
+    return spec.admits(driver) if driver and spec else None
+
+
+def _package(c: Circumstances, wanted: str, name: str) -> Answer:
+    if not c.scope.packages.is_known:
+        return None
+    package = c.scope.package(name)
+    if package is None or package.version is None:
+        return None
+    spec = Specifier.parse(wanted)
+    return spec.admits(package.version) if spec else None
+
+
+def _version(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    version = c.workload.version.value if c.workload else None
+    spec = Specifier.parse(wanted)
+    return spec.admits(version) if isinstance(version, Version) and spec else None
+
+
+def _argument(c: Circumstances, wanted: str, name: str) -> Answer:
+    if c.workload is None or not c.workload.args.is_known:
+        return None
+    value = (c.workload.args.value or {}).get(name)
+    return None if value is None else str(value).lower() in wanted.lower().split("|")
+
+
+def _environment(c: Circumstances, wanted: str, name: str) -> Answer:
+    env = c.scope.env.value
+    if env is None:
+        return None
+    return (name in env) == (wanted == "set")
+
+
+def _log(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    return any(part.lower() in c.log for part in wanted.split("|"))
+
+
+def _log_lacks(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    return not _log(c, wanted, "")
+
+
+def _os(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    os = c.facts.host.os.value
+    return os.id in wanted.split("|") if os else None
+
+
+def _devices(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    """Number of devices against a specifier such as ">=2"."""
+    spec = Specifier.parse(wanted)
+    if spec is None or not c.facts.devices.is_known:
+        return None
+    return spec.admits(Version(str(len(c.facts.devices.value or ()))))
+
+
+_TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
+    "vendor": _vendor,
+    "capability": _capability,
+    "engine": _engine,
+    "platform": _platform,
+    "container": _container,
+    "driver": _driver,
+    "package": _package,
+    "version": _version,
+    "arg": _argument,
+    "env": _environment,
+    "log": _log,
+    "log_lacks": _log_lacks,
+    "os": _os,
+    "devices": _devices,
+}
+
+CONDITIONS = tuple(_TESTS)
