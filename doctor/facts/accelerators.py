@@ -62,6 +62,9 @@ class NvidiaFacts:
     `userspace` the driver version of the libraries; `module_flavour` is "open" or
     "proprietary"; `nvml_error` the return code with which NVML refused, `smi_driver`
     what the second reader said. `cuda_driver_api` is the CUDA version of libcuda.
+    `nvml_error` is absent where NVML answered; a code with which it would not open a device
+    counts. `module_signed` and `gsp_firmware` (versions in the firmware folder) are read
+    from disk, `denied_nodes` are device nodes whose mode shuts the examining user out.
     """
 
     driver: Reading[Version] = UNSTATED
@@ -82,6 +85,9 @@ class NvidiaFacts:
     licensed: Reading[bool] = UNSTATED
     peermem: Reading[bool] = UNSTATED
     device_nodes: Reading[tuple[str, ...]] = UNSTATED
+    denied_nodes: Reading[tuple[str, ...]] = UNSTATED
+    module_signed: Reading[bool] = UNSTATED
+    gsp_firmware: Reading[tuple[Version, ...]] = UNSTATED
     xid: Reading[tuple[XidEvent, ...]] = UNSTATED
     kernel_messages: Reading[tuple[str, ...]] = UNSTATED
 
@@ -131,13 +137,20 @@ class Link:
 
 @dataclass(frozen=True)
 class DeviceHealth:
-    """Uncorrected ECC errors, pending or failed row remaps, active throttle reasons."""
+    """Uncorrected ECC errors, pending or failed row remaps, active throttle reasons.
+
+    `nvml_error` is the code with which NVML refused this device (15: lost); NVLinks
+    that are down are normal where no bridge is fitted.
+    """
 
     ecc_uncorrected: Optional[int] = None
     remap_pending: Optional[bool] = None
     remap_failed: Optional[bool] = None
     throttle: tuple[str, ...] = ()
     temperature_c: Optional[int] = None
+    nvml_error: Optional[int] = None
+    nvlinks_up: Optional[int] = None
+    nvlinks_down: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +169,8 @@ class Device:
     `id` is unique in the facts ("gpu0", "gpu0/mig1", "npu3"), `vendor` one of nvidia,
     amd, ascend, intel, apple, cambricon; `pci_id` and `subsystem` "10de:2330";
     `pci_driver` the kernel driver bound to it (nvidia, nouveau, vfio-pci, "" for none).
+    `fabric` is the state of its NVSwitch fabric: not-supported, not-started, in-progress,
+    completed or failed; `gsp` tells whether the GPU's own firmware runs it.
     """
 
     id: str
@@ -178,6 +193,9 @@ class Device:
     processes: Reading[tuple[DeviceProcess, ...]] = UNSTATED
     virtual: Reading[bool] = UNSTATED
     compute_mode: Reading[str] = UNSTATED
+    uuid: Reading[str] = UNSTATED
+    fabric: Reading[str] = UNSTATED
+    gsp: Reading[bool] = UNSTATED
 
 
 @dataclass(frozen=True)
