@@ -18,7 +18,7 @@ from doctor.intake.report_host import (
     stated_nvidia,
     stated_rocm,
 )
-from doctor.intake.report_packages import sort_packages
+from doctor.intake.report_packages import sort_packages, with_tags
 from doctor.intake.report_scope import stated_scope
 from doctor.intake.report_workload import stated_workload
 from doctor.intake.stated import Stated
@@ -65,7 +65,7 @@ def read_field_report(data: Any) -> Facts:
     notes: list[str] = []
     report = Stated(data, "", notes)
     packages = sort_packages(report.table("packages"))
-    python = tuple(packages.python)
+    python = with_tags(tuple(packages.python), report.strings("notes"))
     workload = stated_workload(report, python)
     devices = stated_devices(report)
     topology = report.text("topology")

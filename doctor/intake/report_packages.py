@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 from doctor.facts import Package, Version
 from doctor.facts.host import SystemPackage
@@ -60,6 +61,10 @@ _HOST = frozenset(
     }
 )
 _DRIVERS = frozenset({"fabric_manager", "driver"})
+_WHEEL = re.compile(
+    r"([\w.-]{1,100}):.{0,60}?\bwheel\b.{0,40}?"
+    r"((?:manylinux|musllinux|linux|win|macosx)_?[\w.]{1,40})"
+)
 _WIDTHS = {"systemd": 1}
 
 
@@ -70,6 +75,18 @@ class SortedPackages:
     python: list[Package] = field(default_factory=list)
     host: list[SystemPackage] = field(default_factory=list)
     stack: dict[str, Version] = field(default_factory=dict)
+
+
+def with_tags(packages: tuple[Package, ...], notes: tuple[str, ...]) -> tuple[Package, ...]:
+    """Add the wheel tags that notes state: "vllm: wheel tag manylinux_2_39"."""
+    tagged = {package.name: package for package in packages}
+    for note in notes:
+        match = _WHEEL.match(note)
+        if match:
+            name = package_name(match[1])
+            known = tagged.get(name) or Package(name)
+            tagged[name] = replace(known, tags=(*known.tags, match[2]))
+    return tuple(tagged.values())
 
 
 def sort_packages(table: Stated) -> SortedPackages:
