@@ -59,14 +59,29 @@ class CompilerTargets(Row, frozen=True, kw_only=True):
 
 
 class ForwardCompat(Row, frozen=True, kw_only=True):
-    """What is known of cuda-compat of a CUDA version: branches it may run on, brands it refuses.
+    """What is known of cuda-compat of a CUDA version: only a hint, its own ELF note beats it.
 
-    Only a hint: the ELF note of the library itself beats it.
+    `branches` are the driver branches it may run on, `classes` the GPU classes it
+    refuses, `brands` the NVML brand numbers it takes.
     """
 
     cuda: str
     branches: tuple[int, ...] = ()
     classes: tuple[str, ...] = ()
+    brands: tuple[int, ...] = ()
+
+
+class ImageRequirement(Row, frozen=True, kw_only=True):
+    """NVIDIA_REQUIRE_CUDA of the base images of a CUDA version.
+
+    A container starts if the driver's CUDA is at least `cuda`, or if a card's brand is
+    one of `brands` and the driver's branch one of `branches`. Brands are names of
+    libnvidia-container ("tesla", "quadrortx").
+    """
+
+    cuda: str
+    branches: tuple[int, ...] = ()
+    brands: tuple[str, ...] = ()
 
 
 class SystemOnChip(Row, frozen=True, kw_only=True):
@@ -77,13 +92,14 @@ class SystemOnChip(Row, frozen=True, kw_only=True):
 
 
 class CudaDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """CUDA toolkits, families, compilers, forward compatibility."""
+    """CUDA toolkits, families, compilers, forward compatibility, image requirements."""
 
     as_of: str
     toolkits: tuple[Toolkit, ...] = ()
     families: tuple[CudaFamily, ...] = ()
     compilers: tuple[CompilerTargets, ...] = ()
     forward_compat: tuple[ForwardCompat, ...] = ()
+    image_requirements: tuple[ImageRequirement, ...] = ()
     socs: tuple[SystemOnChip, ...] = ()
 
 
@@ -111,9 +127,11 @@ class DriverDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Gpu(Row, frozen=True, kw_only=True):
     """An NVIDIA GPU product. `open_modules` is "required", "supported" or "no".
 
-    `devices` are PCI device ids ("2330"); `subsystems` narrow a shared id; `precisions`
-    the number formats its tensor cores have (fp16, bf16, fp8, fp4, int8); `memory_gb` is
-    nominal: never gate on it.
+    `names` are those NVML prints; `devices` PCI device ids ("2330"); `subsystems`
+    narrow a shared id; `gpu_class` is datacenter, workstation, geforce, titan, jetson or
+    soc; `precisions` the number formats of its tensor cores (fp16, bf16, fp8, fp4; int8
+    at least through dp4a); `memory_gb` is nominal: never gate on it. `unified_memory`
+    means that it shares the host's memory, and that NVML reports none.
     """
 
     key: str
@@ -124,6 +142,7 @@ class Gpu(Row, frozen=True, kw_only=True):
     bandwidth_gb_s: float | None = None
     gpu_class: str = ""
     nvlink: str = ""
+    unified_memory: bool = False
     precisions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     subsystems: tuple[str, ...] = ()
@@ -152,7 +171,10 @@ class Artefact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One build of a release ("cu128", "cpu"): where it is had and what its code targets are.
 
-    `targets` are SASS/PTX names or gfx names; `confidence` that of the targets.
+    `name` is its local version label; the same name may come twice with other `archs`.
+    `default` marks what a plain install on those archs brings; `index` is "" for it.
+    `targets` are SASS/PTX names or gfx names, empty if unknown; a PTX name without @ISA
+    carries the ISA of the CUDA that built it. `confidence` is that of the targets.
     """
 
     name: str
@@ -163,13 +185,15 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     default: bool = False
     confidence: Confidence = Confidence.DOCUMENTED
     source: tuple[str, ...] = ()
+    note: str = ""
 
 
 class Release(Row, frozen=True, kw_only=True):
     """One released version of a package or engine; machine-written.
 
-    `pins` are requirement specifiers by package; `cuda` the runtime of the default
-    artefact; `min_capability` the lowest compute capability its build supports;
+    `pins` are requirement specifiers by package ("*" for any); `pythons` the interpreter
+    tags of its wheels, empty where one wheel serves all that `requires_python` admits;
+    `cuda` the runtime of the default artefact; `min_capability` the lowest compute capability its build supports;
     `targets` the code measured in each library; `image` the container image of it.
     """
 
