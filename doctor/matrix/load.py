@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from doctor.errors import MatrixError
+from doctor.matrix.catalogue import DistroDomain, ImageDomain, NpuDomain, XidDomain
 from doctor.matrix.model import (
     CauseDomain,
     CudaDomain,
@@ -27,11 +28,15 @@ COMPILED = Path(__file__).parent / "compiled"
 
 # Domains that are not engines or frameworks; every other file is an EngineDomain.
 SHAPES: dict[str, Any] = {
+    "ascend-npus": NpuDomain,
     "causes": CauseDomain,
     "cuda": CudaDomain,
+    "distros": DistroDomain,
     "drivers": DriverDomain,
     "gpus": GpuDomain,
+    "images": ImageDomain,
     "signatures": SignatureDomain,
+    "xid": XidDomain,
 }
 
 

@@ -8,6 +8,16 @@ from functools import cached_property
 from typing import Any
 
 from doctor.facts import ComputeCapability, Specifier, Version
+from doctor.matrix.catalogue import (
+    ContainerImage,
+    Distro,
+    DistroDomain,
+    ImageDomain,
+    Npu,
+    NpuDomain,
+    Xid,
+    XidDomain,
+)
 from doctor.matrix.model import (
     Cause,
     CauseDomain,
@@ -170,6 +180,48 @@ class Matrix:
                 return gpu
         return None
 
+    # -- things ----------------------------------------------------------------
+
+    @cached_property
+    def npus(self) -> tuple[Npu, ...]:
+        """Ascend chips."""
+        domain: NpuDomain = self._read("ascend-npus")
+        return domain.npus
+
+    def npu(self, name: str = "", soc: str = "", pci_id: str = "") -> Npu | None:
+        """The chip of a SoC name, an npu-smi name ("910B3") or a PCI id ("19e5:d802")."""
+        wanted = soc or name
+        if wanted:
+            plain = wanted.lower().removeprefix("ascend").strip()
+            for row in self.npus:
+                known = (row.key, *row.names, *row.socs)
+                if plain in {text.lower().removeprefix("ascend") for text in known}:
+                    return row
+        found = [row for row in self.npus if pci_id and pci_id.lower() in row.pci]
+        return found[0] if len(found) == 1 else None
+
+    def distro(self, name: str, version: str) -> Distro | None:
+        """The release of a distribution by os-release ID or name and VERSION_ID."""
+        domain: DistroDomain = self._read("distros")
+        plain = name.lower().strip()
+        for row in domain.distros:
+            if plain in (row.id, *row.aliases) and any(
+                _is_within(version, v) for v in row.versions
+            ):
+                return row
+        return None
+
+    def xid(self, number: int) -> Xid | None:
+        """What an Xid number of the kernel log means."""
+        domain: XidDomain = self._read("xid")
+        return next((row for row in domain.xids if row.number == number), None)
+
+    @cached_property
+    def images(self) -> tuple[ContainerImage, ...]:
+        """Container images of engines, most particular first."""
+        domain: ImageDomain = self._read("images")
+        return domain.images
+
     # -- releases and claims -------------------------------------------------
 
     def release(self, name: str, version: Version) -> Release | None:
@@ -224,6 +276,12 @@ def _beyond(claim: Claim, version: Version | None) -> str:
 
 def _release(text: str) -> tuple[int, ...]:
     return Version(text).release
+
+
+def _is_within(version: str, pattern: str) -> bool:
+    """Tell whether VERSION_ID is the pattern, or begins as "8.*" does."""
+    stem = pattern.removesuffix(".*")
+    return version == stem or (pattern != stem and version.startswith(stem + "."))
 
 
 def _plain(name: str) -> str:
