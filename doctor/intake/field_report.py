@@ -89,5 +89,5 @@ def read_field_report(data: Any) -> Facts:
 def _logs(report: Stated, workload: Workload | None) -> tuple[LogText, ...]:
     value = report.raw("log")
     lines = value if isinstance(value, list) else [value]
-    text = "\n".join(str(line) for line in lines if line)
+    text = "\n".join(line for line in lines if isinstance(line, str))
     return (LogText(text, workload.id if workload else ""),) if text.strip() else ()

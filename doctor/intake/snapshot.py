@@ -52,14 +52,3 @@ def _decode(kind: type, value: Any) -> Any:
             raise ValueError(f"expected a text, got {type(value).__name__}")
         return kind.parse(value)
     raise NotImplementedError(kind)
-
-
-def facts_schema() -> dict[str, Any]:
-    """The JSON Schema of the wire form."""
-    return msgspec.json.schema(Facts, schema_hook=_schema_of)
-
-
-def _schema_of(kind: type) -> dict[str, Any]:
-    if issubclass(kind, TextValue):
-        return {"type": "string", "title": kind.__name__}
-    raise NotImplementedError(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import Any, TypeVar
 
 from doctor.facts import UNSTATED, Reading, Version, seen
@@ -10,6 +11,8 @@ from doctor.facts import UNSTATED, Reading, Version, seen
 T = TypeVar("T")
 
 _MAX_TEXT = 4000
+# Bounded in depth and width: aliases in YAML can make a small file a huge value.
+_BRIEF = reprlib.Repr()
 _UNSET = frozenset({"", "~", "null", "none", "n/a", "unknown", "?", "not given", "not stated"})
 _TRUE = frozenset({"true", "yes", "on", "1", "enabled"})
 _FALSE = frozenset({"false", "no", "off", "0", "disabled"})
@@ -110,7 +113,8 @@ class Stated:
 
     def note(self, name: str, value: Any) -> None:
         """Keep what was not understood."""
-        self.notes.append(f"{name}: {str(value)[:_MAX_TEXT]}")
+        brief = _BRIEF.repr(value) if isinstance(value, (dict, list)) else str(value)[:_MAX_TEXT]
+        self.notes.append(f"{name}: {brief}")
 
     def at(self, key: str) -> str:
         """The place of a key, for readings."""
