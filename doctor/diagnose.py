@@ -178,7 +178,8 @@ def with_log(
     roots = {root for cause in meant for root in causes_of(cause, matrix)}
     serious = [f for f in found if f.severity is not Severity.INFO]
     chosen = next((f for f in serious if f.cause in meant), None)
-    chosen = chosen or next((f for f in serious if f.cause in roots), None)
+    errors = [f for f in serious if f.severity is Severity.ERROR]
+    chosen = chosen or next((f for f in errors if f.cause in roots), None)
     evidence = Evidence(suspicion.match.line[:300], f"log, line {suspicion.match.number}")
     if chosen is not None:
         first = replace(chosen, evidence=(*chosen.evidence, evidence), severity=Severity.ERROR)

@@ -14,6 +14,34 @@ from doctor.matrix.model import Signature
 
 LINE_LIMIT = 4096
 TEXT_LIMIT = 4 << 20
+WHOLE_LIMIT = 128 << 10
+
+# Of a long log only lines with one of these words are searched: errors say so.
+LANDMARKS = (
+    "error",
+    "fail",
+    "exception",
+    "fatal",
+    "abort",
+    "cannot",
+    "can't",
+    "not ",
+    "no ",
+    "unable",
+    "undefined symbol",
+    "unsupported",
+    "invalid",
+    "insufficient",
+    "only support",
+    "requires",
+    "out of memory",
+    "killed",
+    "xid",
+    "mismatch",
+    "denied",
+    "refused",
+    "hang",
+)
 
 
 @dataclass(frozen=True)
@@ -27,11 +55,8 @@ class LogMatch:
 
 def find_matches(text: str, signatures: tuple[Signature, ...], engine: str = "") -> list[LogMatch]:
     """All signatures of the text: real errors before mere consequences, then by position."""
-    cut = text[:TEXT_LIMIT]
-    lowered = cut.lower()
-    if len(lowered) != len(cut):
-        # Some letters grow when lowered; positions must stay comparable.
-        lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in cut)
+    cut = _condensed(text[:TEXT_LIMIT])
+    lowered = _lowered(cut)
     found = []
     for signature in signatures:
         if signature.engines and engine and engine not in signature.engines:
@@ -40,7 +65,44 @@ def find_matches(text: str, signatures: tuple[Signature, ...], engine: str = "")
         if place >= 0:
             found.append((signature.consequence, place, signature))
     found.sort(key=lambda item: (item[0], item[1], -_length(item[2])))
-    return [_match(signature, cut, place) for _, place, signature in found]
+    return [_match(signature, cut, place, text) for _, place, signature in found]
+
+
+def _lowered(text: str) -> str:
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    # Some letters grow when lowered; positions must stay comparable.
+    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def _condensed(text: str) -> str:
+    """A short text as it is; of a long one the first lines that hold a landmark."""
+    if len(text) <= WHOLE_LIMIT:
+        return text
+    lowered = _lowered(text)
+    spans: dict[int, int] = {}
+    for word in LANDMARKS:
+        _collect(word, lowered, spans)
+    lines, size = [], 0
+    for start in sorted(spans):
+        lines.append(text[start : spans[start]])
+        size += spans[start] - start + 1
+        if size > WHOLE_LIMIT:
+            break
+    return "\n".join(lines)
+
+
+def _collect(word: str, lowered: str, spans: dict[int, int]) -> None:
+    """Add the lines that hold `word`, until they fill the limit."""
+    place, size = lowered.find(word), 0
+    while place >= 0 and size < WHOLE_LIMIT:
+        start = max(lowered.rfind("\n", 0, place) + 1, place - LINE_LIMIT)
+        end = lowered.find("\n", place)
+        end = min(end if end >= 0 else len(lowered), place + LINE_LIMIT)
+        spans[start] = max(end, spans.get(start, 0))
+        size += end - start + 1
+        place = lowered.find(word, end)
 
 
 def _place(signature: Signature, lowered: str) -> int:
@@ -82,8 +144,10 @@ def _line_at(text: str, place: int) -> str:
     return text[start : min(end if end >= 0 else len(text), start + LINE_LIMIT)]
 
 
-def _match(signature: Signature, text: str, place: int) -> LogMatch:
-    return LogMatch(signature, _line_at(text, place).strip(), text.count("\n", 0, place) + 1)
+def _match(signature: Signature, cut: str, place: int, text: str) -> LogMatch:
+    line = _line_at(cut, place).strip()
+    number = text.count("\n", 0, max(text.find(line), 0)) + 1
+    return LogMatch(signature, line, number)
 
 
 def _length(signature: Signature) -> int:
