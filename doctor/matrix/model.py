@@ -127,15 +127,17 @@ class DriverDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Gpu(Row, frozen=True, kw_only=True):
     """An NVIDIA GPU product. `open_modules` is "required", "supported" or "no".
 
-    `names` are those NVML prints; `devices` PCI device ids ("2330"); `subsystems`
-    narrow a shared id; `gpu_class` is datacenter, workstation, geforce, titan, jetson or
-    soc; `precisions` the number formats of its tensor cores (fp16, bf16, fp8, fp4; int8
-    at least through dp4a); `memory_gb` is nominal: never gate on it. `unified_memory`
-    means that it shares the host's memory, and that NVML reports none.
+    `names` are those NVML prints, `aliases` others in use ("DGX Spark"); `devices` PCI
+    device ids ("2330"); `subsystems` ("10de:16c1") narrow a shared id; `gpu_class` is
+    datacenter, workstation, geforce, titan, jetson or soc; `precisions` the number formats
+    of its tensor cores (fp16, bf16, fp8, fp4; int8 at least through dp4a); `memory_gb` is
+    nominal: never gate on it. `unified_memory` means that it shares the host's memory,
+    and that NVML reports none.
     """
 
     key: str
     names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     arch: str = ""
     capability: str | None = None
     memory_gb: float | None = None
@@ -193,8 +195,9 @@ class Release(Row, frozen=True, kw_only=True):
 
     `pins` are requirement specifiers by package ("*" for any); `pythons` the interpreter
     tags of its wheels, empty where one wheel serves all that `requires_python` admits;
-    `cuda` the runtime of the default artefact; `min_capability` the lowest compute capability its build supports;
-    `targets` the code measured in each library; `image` the container image of it.
+    `cuda` the runtime of the default artefact; `min_capability` the lowest compute
+    capability its build supports; `targets` the code measured in each library; `image`
+    the container image of it.
     """
 
     version: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from doctor.facts import ComputeCapability, Specifier, Version
+from doctor.facts import ComputeCapability, Device, Specifier, Version
 from doctor.matrix.catalogue import (
     ContainerImage,
     Distro,
@@ -18,6 +18,7 @@ from doctor.matrix.catalogue import (
     Xid,
     XidDomain,
 )
+from doctor.matrix.gpu_names import GpuIndex
 from doctor.matrix.model import (
     Cause,
     CauseDomain,
@@ -156,29 +157,34 @@ class Matrix:
 
     # -- GPUs ----------------------------------------------------------------
 
+    @cached_property
+    def _gpu_index(self) -> GpuIndex:
+        return GpuIndex(self.gpus.gpus)
+
+    def gpus_matching(self, device: Device) -> tuple[Gpu, ...]:
+        """Products that an NVIDIA device may be; its PCI id says more than its name."""
+        if device.vendor != "nvidia":
+            return ()
+        return self._gpu_index.find(
+            device.pci_id.value or "", device.subsystem.value or "", device.name.value or ""
+        )
+
+    def gpus_named(self, name: str) -> tuple[Gpu, ...]:
+        """Products that a name may mean: "4090", "A100 80GB", "2x RTX 3090"."""
+        return self._gpu_index.named(name)
+
     def gpu(self, pci_id: str = "", subsystem: str = "", name: str = "") -> Gpu | None:
-        """The product of a PCI id ("10de:2330"), narrowed by subsystem or name; or of a name."""
-        found = self._gpus_by_pci(pci_id)
-        if len(found) > 1 and subsystem:
-            found = [g for g in found if subsystem.lower() in g.subsystems] or found
-        if len(found) > 1 and name:
-            found = [g for g in found if _plain(name) in map(_plain, g.names)] or found
-        if found:
-            return found[0]
-        return self._gpu_by_name(name) if name else None
+        """The one product of a PCI id ("10de:2330") or name; None if it may be several."""
+        found = self._gpu_index.find(pci_id, subsystem, name)
+        return found[0] if len(found) == 1 else None
 
-    def _gpus_by_pci(self, pci_id: str) -> list[Gpu]:
-        vendor, _, device = pci_id.lower().partition(":")
-        if vendor != "10de":
-            return []
-        return [g for g in self.gpus.gpus if device in map(str.lower, g.devices)]
-
-    def _gpu_by_name(self, name: str) -> Gpu | None:
-        plain = _plain(name)
-        for gpu in self.gpus.gpus:
-            if plain in map(_plain, gpu.names) or plain == _plain(gpu.key):
-                return gpu
-        return None
+    def capability_of(self, device: Device) -> ComputeCapability | None:
+        """The capability that was read, else the one that all matching products share."""
+        if device.compute_capability.value is not None:
+            return device.compute_capability.value
+        texts = {gpu.capability for gpu in self.gpus_matching(device)}
+        text = texts.pop() if len(texts) == 1 else None
+        return ComputeCapability.parse(text) if text else None
 
     # -- things ----------------------------------------------------------------
 
@@ -282,9 +288,3 @@ def _is_within(version: str, pattern: str) -> bool:
     """Tell whether VERSION_ID is the pattern, or begins as "8.*" does."""
     stem = pattern.removesuffix(".*")
     return version == stem or (pattern != stem and version.startswith(stem + "."))
-
-
-def _plain(name: str) -> str:
-    """Compare GPU names without brand prefix, case and punctuation."""
-    plain = name.lower().replace("nvidia", " ").replace("-", " ").replace("_", " ")
-    return " ".join(plain.split())

@@ -1,0 +1,132 @@
+"""Find the GPU products that a PCI id or a name may mean, as NVML prints it or people write it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from doctor.matrix.model import Gpu
+
+# Words that tell no product from another.
+_NOISE_TEXT = (
+    "nvidia corporation geforce tesla grid gpu gpus graphics card vgpu nvgpu tensor core hgx dgx"
+    " module developer kit edition generation hbm2 hbm2e hbm3 hbm3e"
+)
+_NOISE = frozenset(_NOISE_TEXT.split())
+# Words that only a family has, so that they name no product alone.
+_FAMILY_TEXT = "rtx gtx quadro pro ti super laptop sxm pcie jetson ada"
+_FAMILY = frozenset(_FAMILY_TEXT.split())
+# A product with one of these is not meant by a name that lacks it.
+_VARIANT_TEXT = "ti super d v2 laptop max q sff pro workstation server active nvl"
+_VARIANT = frozenset(_VARIANT_TEXT.split())
+_SYNONYMS = {"mobile": "laptop", "notebook": "laptop", "maxq": "max", "s": "super"}
+
+_COUNT = re.compile(
+    r"^\s*\d{1,3}\s*[x\u00d7*]\s*(?=[a-z])|(?<=[a-z0-9])\s*[x\u00d7*]\s*\d{1,3}\s*$"
+)
+_SLICE = re.compile(r"\bmig\b.*$|-\d{1,3}[abcq]\b|\b\d{1,2}g\.\d{1,3}gb\b")
+_GLUED = (
+    (re.compile(r"\b(rtx|gtx|quadro|titan)(?=[\da-z]*\d)"), r"\1 "),
+    (re.compile(r"\b(\d{3,4})(ti|super|d|s)\b"), r"\1 \2 "),
+    (re.compile(r"\b(\d{1,3})\s*(?:gib|gb|g)\b"), r"\1gb"),
+)
+_WORD = re.compile(r"[a-z0-9]+")
+_MEMORY = re.compile(r"\d{1,3}gb")
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The telling words of a GPU's name: no brand, count, slice or punctuation."""
+    text = _COUNT.sub(" ", name[:200].lower())
+    text = _SLICE.sub(" ", text)
+    for pattern, spaced in _GLUED:
+        text = pattern.sub(spaced, text)
+    found = (_SYNONYMS.get(word, word) for word in _WORD.findall(text))
+    return tuple(word for word in found if word not in _NOISE)
+
+
+class GpuIndex:
+    """The products, by PCI id, by exact name and by the words of their names."""
+
+    def __init__(self, gpus: Iterable[Gpu]) -> None:
+        self._gpus = tuple(gpus)
+
+    def find(self, pci_id: str = "", subsystem: str = "", name: str = "") -> tuple[Gpu, ...]:
+        """Products that "10de:2330" may be, narrowed by subsystem and name; else those so named."""
+        found = self._by_pci.get(pci_id.lower(), ())
+        if len(found) > 1:
+            found = _narrowed(found, subsystem.lower())
+        if not name or len(found) == 1:
+            return found
+        named = self.named(name)
+        return tuple(gpu for gpu in found if gpu in named) or found or named
+
+    def named(self, name: str) -> tuple[Gpu, ...]:
+        """Products that the name may mean: one if it is exact, none if it fits none."""
+        asked = words(name)
+        exact = self._exact.get(asked)
+        if exact or not set(asked) - _FAMILY:
+            return tuple(exact or ())
+        return self._by_words(asked)
+
+    @cached_property
+    def _by_pci(self) -> dict[str, tuple[Gpu, ...]]:
+        index: dict[str, tuple[Gpu, ...]] = {}
+        for gpu in self._gpus:
+            for device in gpu.devices:
+                pci_id = f"10de:{device}"
+                index[pci_id] = (*index.get(pci_id, ()), gpu)
+        return index
+
+    @cached_property
+    def _exact(self) -> dict[tuple[str, ...], list[Gpu]]:
+        index: dict[tuple[str, ...], list[Gpu]] = {}
+        for gpu in self._gpus:
+            for name in {words(text) for text in (gpu.key, *gpu.names, *gpu.aliases)}:
+                index.setdefault(name, []).append(gpu)
+        return index
+
+    @cached_property
+    def _words(self) -> list[tuple[Gpu, frozenset[str]]]:
+        return [(gpu, _words_of(gpu)) for gpu in self._gpus]
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        return frozenset(word for _, own in self._words for word in own)
+
+    def _by_words(self, asked: tuple[str, ...]) -> tuple[Gpu, ...]:
+        # A word without digits that no product has ("founders") says nothing.
+        telling = [w for w in asked if w in self._vocabulary or any(c.isdigit() for c in w)]
+        soft = {w for w in telling if _MEMORY.fullmatch(w) or w in ("max", "q")}
+        hard = [w for w in telling if w not in soft]
+        if not set(hard) - _FAMILY:
+            return ()
+        found = [item for item in self._words if all(_has(item[1], word) for word in hard)]
+        found = [item for item in found if not (item[1] & _VARIANT) - set(asked)] or found
+        found = [item for item in found if soft <= item[1]] or found
+        return tuple(gpu for gpu, _ in found)
+
+
+def _narrowed(found: tuple[Gpu, ...], subsystem: str) -> tuple[Gpu, ...]:
+    """Of products that share a device id, those that the subsystem allows."""
+    if not subsystem:
+        return found
+    mine = tuple(gpu for gpu in found if subsystem in gpu.subsystems)
+    return mine or tuple(gpu for gpu in found if not gpu.subsystems) or found
+
+
+def _words_of(gpu: Gpu) -> frozenset[str]:
+    texts = (gpu.key, gpu.arch, *gpu.names, *gpu.aliases)
+    own = {word for text in texts for word in words(text)}
+    if gpu.memory_gb:
+        own.add(f"{gpu.memory_gb:g}gb")
+    return frozenset(own)
+
+
+def _has(own: frozenset[str], word: str) -> bool:
+    """Tell whether a product has the word; "sxm" and "sxm5" each fit the other."""
+    if word in own:
+        return True
+    if not word.startswith("sxm"):
+        return False
+    return "sxm" in own if word != "sxm" else any(w.startswith("sxm") for w in own)
