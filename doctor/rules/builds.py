@@ -1,0 +1,185 @@
+"""For which CUDA runtime the packages of a scope were built, and how that is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from doctor.facts import Version
+from doctor.findings import Evidence
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release, Variant
+from doctor.rules.engine import Case, NotApplicable
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import Software, engine, software
+
+_LABEL = re.compile(
+    r"(?:^|[.+_-])cu(?:da)?[-_]?(\d{2})(?:\.?(\d)(?:\.?\d{1,2})?)?(?:$|[.+_-])", re.IGNORECASE
+)
+_OTHER_BACKENDS = re.compile(r"cpu|rocm|hip|xpu|metal|vulkan|musa|npu", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class CudaBuild:
+    """One package and the CUDA version it was built for.
+
+    `assumed` marks what follows only from the default artefact of that version.
+    """
+
+    package: str
+    version: Version | None
+    cuda: Version
+    evidence: Evidence
+    assumed: bool = False
+    sources: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Package and version for messages."""
+        return f"{self.package} {self.version}" if self.version else self.package
+
+
+def cuda_of_label(label: str) -> Version | None:
+    """CUDA version that a build label names: "cu128" gives 12.8, "cu12" any 12; else None."""
+    match = _LABEL.search(label)
+    return Version(f"{match[1]}.{match[2] or '*'}") if match else None
+
+
+def is_without_cuda(label: str) -> bool:
+    """Tell whether a build label names a build for something else than CUDA ("cpu", "rocm6.2")."""
+    return bool(_OTHER_BACKENDS.search(label)) and cuda_of_label(label) is None
+
+
+def runtime_build(case: Case, matrix: Matrix) -> CudaBuild | None:
+    """The CUDA build that decides what driver is needed: torch's, else the engine's own.
+
+    The engine's wheel links against the libraries that torch brings, so torch's runtime
+    is the one that opens the driver. None if no CUDA build is known here.
+    """
+    return (
+        torch_build(case, matrix)
+        or engine_build(case, matrix)
+        or binary_build(case)
+        or image_build(case)
+    )
+
+
+def holds_no_cuda(case: Case) -> bool:
+    """Tell whether the scope is known to hold a build without CUDA (CPU, ROCm, Vulkan)."""
+    torch = case.scope.torch.value
+    if torch is not None and (torch.cuda.is_absent or torch.hip.is_known):
+        return True
+    labels = [*case.scope.variants.values()]
+    labels += [p.version.local for p in case.scope.packages.value or () if p.version]
+    return any(is_without_cuda(label) for label in labels if label)
+
+
+def torch_build(case: Case, matrix: Matrix) -> CudaBuild | None:
+    """The CUDA build of torch in the scope; None for none, for a CPU build, or if unknown."""
+    torch = case.scope.torch.value
+    package = case.scope.package("torch")
+    version = torch.version if torch else package.version if package else None
+    if torch is not None and torch.cuda.is_known and torch.cuda.value is not None:
+        fact = Evidence(f"torch {version} built for CUDA {torch.cuda.value}", torch.cuda.at)
+        return CudaBuild("torch", version, torch.cuda.value, fact)
+    if version is None or (torch is not None and (torch.cuda.is_absent or torch.hip.is_known)):
+        return None
+    at = case.scope.torch.at or case.scope.packages.at
+    return _stated(case, "torch", version) or _default(
+        case, software(matrix, "torch", version, at), matrix
+    )
+
+
+def package_build(case: Case, matrix: Matrix, name: str) -> CudaBuild | None:
+    """The CUDA build of an installed package, from its label, a statement or its default."""
+    package = case.scope.package(name)
+    if package is None or package.version is None:
+        return None
+    at = package.location or case.scope.packages.at
+    found = software(matrix, name, package.version, at)
+    return _stated(case, name, package.version) or _default(case, found, matrix)
+
+
+def engine_build(case: Case, matrix: Matrix) -> CudaBuild | None:
+    """The CUDA build of the engine, from its label, a statement or its default."""
+    try:
+        found = engine(case, matrix)
+    except NotApplicable:
+        return None
+    if found.name == "torch":
+        return None
+    return _stated(case, found.name, found.version) or _default(case, found, matrix)
+
+
+def binary_build(case: Case) -> CudaBuild | None:
+    """The newest CUDA that a binary of the scope was compiled with or links against."""
+    known = [(b.toolkit or b.cuda, b) for b in case.scope.binaries.value or ()]
+    found = [(cuda, binary) for cuda, binary in known if cuda is not None]
+    if not found:
+        return None
+    cuda, binary = max(found, key=lambda pair: pair[0].low)
+    fact = Evidence(f"{binary.path} built for CUDA {cuda}", binary.path)
+    return CudaBuild(binary.package or binary.path, None, cuda, fact)
+
+
+def image_build(case: Case) -> CudaBuild | None:
+    """The CUDA version that the image of the scope states for itself."""
+    cuda = case.scope.image.cuda
+    if cuda.value is None:
+        return None
+    name = case.scope.image.ref or case.scope.id
+    return CudaBuild(name, None, cuda.value, Evidence(f"image for CUDA {cuda.value}", cuda.at))
+
+
+def _stated(case: Case, name: str, version: Version | None) -> CudaBuild | None:
+    """What the version's own label or the report says about the build."""
+    variant = case.scope.variants.get(name, "")
+    label = version.local if version else ""
+    for text, at in ((variant, f"build variant of {name}"), (label, f"version of {name}")):
+        cuda = cuda_of_label(text)
+        if cuda is not None:
+            shown = f"{name} {version}" if version else f"{name} ({text})"
+            return CudaBuild(name, version, cuda, Evidence(f"{shown} is a {text} build", at))
+    return None
+
+
+def _default(case: Case, found: Software, matrix: Matrix) -> CudaBuild | None:
+    """What the default artefact of that version is built for, where the matrix knows it."""
+    label = found.version.local if found.version else ""
+    if found.version is None or label or case.scope.variants.get(found.name):
+        # A build with another label was made by someone else, for an unknown CUDA.
+        return None
+    cuda, sources = _default_cuda(case, found, matrix)
+    if cuda is None:
+        return None
+    fact = Evidence(f"{found.label}: its default build is for CUDA {cuda}", found.at)
+    return CudaBuild(found.name, found.version, cuda, fact, assumed=True, sources=sources)
+
+
+def _default_cuda(
+    case: Case, found: Software, matrix: Matrix
+) -> tuple[Version | None, tuple[str, ...]]:
+    values = {row.cuda for row in found.rows}
+    if len(values) == 1 and (text := values.pop()):
+        return as_cuda(text), tuple(found.rows[0].source)
+    for setting in settings(case, matrix)[:1]:
+        for match in applicable(matrix, found, "cuda", setting):
+            if not match.extrapolated:
+                return as_cuda(match.claim.value), tuple(match.claim.source)
+    return None, ()
+
+
+def as_cuda(text: str) -> Version | None:
+    """Read the CUDA version of a matrix row; "12" means any of that major."""
+    exact = Version.maybe(text)
+    if exact is None or len(exact.release) != 1 or not exact.is_exact:
+        return exact
+    return Version(f"{exact.major}.*")
+
+
+def variants_within(release: Release, offered: Version) -> Iterator[tuple[Variant, Version]]:
+    """Builds of a release whose CUDA version the driver offers, newest first."""
+    known = [(v, Version.maybe(v.cuda)) for v in release.variants]
+    fitting = [(v, c) for v, c in known if c is not None and c.newer_than(offered) is False]
+    yield from sorted(fitting, key=lambda pair: pair[1].low, reverse=True)

@@ -1,0 +1,118 @@
+"""What the matrix knows of the cards of a case: capability, branches, module flavour, class.
+
+A name in a report may fit several products; then only what all of them share is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from doctor.facts import ComputeCapability, Device, Reading, missing, seen
+from doctor.facts.reading import Missing
+from doctor.findings import Evidence
+from doctor.matrix import Matrix
+from doctor.matrix.model import Gpu
+from doctor.rules.engine import Case, NotApplicable
+
+
+def products(device: Device, matrix: Matrix) -> tuple[Gpu, ...]:
+    """Products that the device may be; if its name fits none, those of its capability."""
+    found = matrix.gpus_matching(device)
+    if found or not device.compute_capability.is_known:
+        return found
+    text = str(device.compute_capability.value)
+    return tuple(row for row in matrix.gpus.gpus if row.capability == text)
+
+
+def capability(device: Device, matrix: Matrix) -> Reading[ComputeCapability]:
+    """The compute capability that was read, else the one that all matching products share."""
+    if device.compute_capability.is_known:
+        return device.compute_capability
+    known = {row.capability for row in matrix.gpus_matching(device)}
+    text = known.pop() if len(known) == 1 else None
+    if text is None:
+        return missing(Missing.NOT_STATED, device.name.at)
+    return seen(ComputeCapability.parse(text), f"matrix, {label(device)}")
+
+
+def need_capability(device: Device, matrix: Matrix) -> ComputeCapability:
+    """The compute capability, or `MissingFact`."""
+    return capability(device, matrix).known(f"devices.{device.id}.compute_capability")
+
+
+def label(device: Device) -> str:
+    """How a finding names the device."""
+    return device.name.value or device.pci_id.value or device.id
+
+
+def evidence(device: Device, matrix: Matrix) -> Evidence:
+    """The device and its capability as evidence."""
+    reading = capability(device, matrix)
+    text = f", compute capability {reading.value}" if reading.is_known else ""
+    at = device.name.at or device.pci_id.at or device.compute_capability.at
+    return Evidence(f"{label(device)}{text}", at)
+
+
+@dataclass(frozen=True)
+class BranchSpan:
+    """Driver branches that drive a card: from `first` to `last`; None where open or unknown."""
+
+    first: int | None
+    last: int | None
+    sources: tuple[str, ...]
+
+    def drives(self, branch: int) -> bool:
+        """Tell whether nothing known speaks against that branch."""
+        return (self.first is None or branch >= self.first) and (
+            self.last is None or branch <= self.last
+        )
+
+
+def branch_span(device: Device, matrix: Matrix) -> BranchSpan:
+    """The widest span that any product which the device may be allows."""
+    rows = products(device, matrix)
+    firsts = [row.first_branch for row in rows]
+    lasts = [row.last_branch for row in rows]
+    return BranchSpan(
+        min((b for b in firsts if b is not None), default=None) if None not in firsts else None,
+        max((b for b in lasts if b is not None), default=None) if None not in lasts else None,
+        sources(rows),
+    )
+
+
+def shared(device: Device, matrix: Matrix, field: str) -> str:
+    """A text property that all products which the device may be share, else ""."""
+    values = {getattr(row, field) for row in products(device, matrix)}
+    return str(values.pop() or "") if len(values) == 1 else ""
+
+
+def sources(rows: tuple[Gpu, ...]) -> tuple[str, ...]:
+    """Sources of product rows, each once, the first three of them."""
+    return tuple(dict.fromkeys(source for row in rows for source in row.source))[:3]
+
+
+def distinct(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    """One device of each product: eight equal cards give one finding."""
+    kept = {(d.name.value, d.pci_id.value, d.compute_capability.value): d for d in devices[::-1]}
+    return tuple(reversed(list(kept.values())))
+
+
+def is_tegra(device: Device, matrix: Matrix) -> bool:
+    """Tell whether the device is known to be the GPU of a Jetson module."""
+    reading = capability(device, matrix)
+    return reading.is_known and reading.value in matrix.tegra
+
+
+def desktop_cards(case: Case, matrix: Matrix) -> tuple[Device, ...]:
+    """NVIDIA devices that an ordinary Linux driver drives.
+
+    Raises `NotApplicable` on WSL and Jetson, whose drivers follow other rules, and
+    where there is no NVIDIA device; `MissingFact` if devices are unknown.
+    """
+    platform = case.facts.host.platform.value
+    if platform in ("wsl2", "jetson"):
+        raise NotApplicable(f"the driver of {platform} follows other rules")
+    found = tuple(d for d in case.need_vendor("nvidia") if not is_tegra(d, matrix))
+    if not found:
+        raise NotApplicable("the GPU belongs to a Jetson module")
+    return found

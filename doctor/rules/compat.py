@@ -1,0 +1,91 @@
+"""Forward compatibility: may a newer libcuda talk to this kernel driver on this card."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from doctor.facts import Device, DriverLibrary, Version
+from doctor.matrix import Matrix
+from doctor.matrix.model import ForwardCompat
+from doctor.rules import cards
+from doctor.rules.cuda_level import effective_library, two_parts
+from doctor.rules.engine import Case
+
+# NVML's brand numbers (nvmlBrandType_t) that stand for a product class of the matrix.
+_BRAND_OF_CLASS = {"geforce": 5, "titan": 6}
+_CONTAINERS = ("container", "image")
+
+
+class Compat(Enum):
+    """The answer of the driver stack to a forward-compatibility libcuda."""
+
+    ALLOWED = "allowed"
+    OLDER = "older than the kernel driver"
+    BRANCH = "not made for the kernel driver's branch"
+    CARD = "not made for this class of card"
+
+
+def verdict(
+    library: DriverLibrary, driver: Version | None, devices: tuple[Device, ...], matrix: Matrix
+) -> Compat | None:
+    """Judge a compat library by its own note, else by the matrix row of its CUDA version.
+
+    None if too little is known.
+    """
+    row = matrix.forward_compat(library.cuda) if library.cuda else None
+    if driver is not None and library.version is not None:
+        if library.version.older_than(driver) is True:
+            return Compat.OLDER
+        branches = library.branches or (row.branches if row else ())
+        if branches and driver.major not in branches:
+            return Compat.BRANCH
+    answers = [_card_allowed(device, library.brands, row, matrix) for device in devices]
+    if False in answers:
+        return Compat.CARD
+    return None if None in answers or not answers or driver is None else Compat.ALLOWED
+
+
+def _card_allowed(
+    device: Device, brands: tuple[int, ...] | None, row: ForwardCompat | None, matrix: Matrix
+) -> bool | None:
+    kind = cards.shared(device, matrix, "gpu_class")
+    brand = device.brand.value if device.brand.is_known else _BRAND_OF_CLASS.get(kind)
+    if brands is not None and brand is not None:
+        return brand in brands
+    if row is not None and row.classes and kind:
+        return kind not in row.classes
+    return None
+
+
+def eligible(case: Case, runtime: Version, matrix: Matrix) -> bool | None:
+    """Tell whether a compat library of that CUDA version could serve every card of the case.
+
+    None if the matrix or the facts do not say.
+    """
+    row = matrix.forward_compat(two_parts(runtime)) or _nearest(matrix)
+    driver = case.facts.nvidia.driver.value
+    if row is None or driver is None or not case.nvidia_devices:
+        return None
+    if row.branches and driver.major not in row.branches:
+        return False
+    answers = [_card_allowed(device, None, row, matrix) for device in case.nvidia_devices]
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def _nearest(matrix: Matrix) -> ForwardCompat | None:
+    """The newest library whose rules are known: rules have changed little between them."""
+    rows = matrix.cuda.forward_compat
+    return max(rows, key=lambda row: Version(row.cuda).low, default=None)
+
+
+def may_be_active(case: Case, runtime: Version, matrix: Matrix) -> bool:
+    """Tell whether an unseen compat library of the image may be in use.
+
+    Images made from NVIDIA's carry one, and the container toolkit puts it first where
+    card and branch allow it.
+    """
+    seen = effective_library(case) is not None or case.facts.nvidia.cuda_driver_api.is_known
+    inside = case.scope.kind in _CONTAINERS
+    return inside and not seen and eligible(case, runtime, matrix) is True

@@ -1,0 +1,214 @@
+"""Does the GPU code in the builds fit the cards: machine code, PTX, and its ISA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from doctor.facts import (
+    CodeTarget,
+    ComputeCapability,
+    Coverage,
+    Device,
+    Missing,
+    MissingFact,
+    Version,
+)
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release, Variant
+from doctor.rules import cards
+from doctor.rules.builds import holds_no_cuda
+from doctor.rules.cuda_level import level, two_parts
+from doctor.rules.decide import each
+from doctor.rules.driver_choice import install_branch
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.gpu_code import Holder, holders
+
+
+@rule("CUD101", cause="cc-not-in-binary", severity=Severity.ERROR, gate=True)
+def no_code_for_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An installed build holds neither machine code nor PTX that a card can run.
+
+    What: the compute capability of each card against the code in the libraries on disk;
+        where they were not read, against the targets declared or known of that build.
+    Why: machine code runs on the same major with an equal or higher minor, code marked
+        "a" only on exactly its capability, "f" within its family, PTX only upwards;
+        Jetson parts do not share code with others. With nothing that fits, the first
+        kernel fails with CUDA 209 "no kernel image", after CUDA itself came up well.
+    How to fix: install the build of the same version that holds code for the card; else
+        a version that does, or compile for the card's capability.
+    Silent when: part of the code fits. That some kernels lack a target is normal, and so
+        is running code of a lower minor.
+    Sources: CUDA C++ Programming Guide, compute capabilities; code measured in wheels,
+        build scripts of the projects (rows in the matrix).
+    """
+    found = _needed(case, matrix)
+    checks = [
+        partial(_uncovered, case, matrix, h, d)
+        for d in cards.distinct(case.nvidia_devices)
+        for h in found
+    ]
+    yield from each(checks)
+
+
+def _needed(case: Case, matrix: Matrix) -> tuple[Holder, ...]:
+    case.need_vendor("nvidia")
+    found = holders(case, matrix)
+    if not found:
+        if holds_no_cuda(case) or case.scope.binaries.is_known:
+            raise NotApplicable("no build with CUDA code in this scope")
+        raise MissingFact("GPU code of the installed build", Missing.NOT_STATED)
+    return found
+
+
+def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> Iterator[Fault]:
+    card = cards.need_capability(device, matrix)
+    total = sum(k.count for k in holder.kernels)
+    missing = holder.count(Coverage.NONE, card, matrix.tegra)
+    if total == 0 or missing < total:
+        return
+    yield Fault(
+        message=f"{holder.name} holds no code for {cards.label(device)} "
+        f"({card}, {card.sm}); it has {holder.targets}",
+        evidence=(cards.evidence(device, matrix), holder.evidence),
+        remedies=_builds_for(case, matrix, holder, card),
+        sources=holder.sources,
+        severity=None if holder.is_core else Severity.WARNING,
+    )
+
+
+def _builds_for(
+    case: Case, matrix: Matrix, holder: Holder, card: ComputeCapability
+) -> tuple[Remedy, ...]:
+    """The newest build with code for the card that the driver can run, and compiling."""
+    offered = level(case, matrix)
+    choice = _best(matrix, holder.name, card, offered.cuda if offered else None)
+    compile_it = Remedy(
+        action=f"compile {holder.name} for this card (compute capability {card})",
+        commands=(f"export TORCH_CUDA_ARCH_LIST={card}",),
+        risk="takes long, and needs a CUDA toolkit that knows the card",
+    )
+    if choice is None:
+        return (compile_it,)
+    release, variant = choice
+    source = f" --index-url {variant.index}" if variant.index.startswith("http") else ""
+    install = Remedy(
+        action=f"install {holder.name} {release.version} in its {variant.name} build, "
+        f"which holds code for {card}",
+        commands=(f"pip install '{holder.name}=={release.version}'{source}",),
+        role="python_env",
+        risk="packages built against the present one must change with it",
+    )
+    return (install, compile_it)
+
+
+def _best(
+    matrix: Matrix, name: str, card: ComputeCapability, offered: Version | None
+) -> tuple[Release, Variant] | None:
+    domain = matrix.engine(matrix.engine_packages.get(name, name))
+    for release in domain.releases if domain else ():
+        for variant in release.variants:
+            cuda = Version.maybe(variant.cuda)
+            runs = offered is None or (cuda is not None and _is_major_within(cuda, offered))
+            if not release.prerelease and runs and _covers(variant, card, matrix):
+                return release, variant
+    return None
+
+
+def _is_major_within(cuda: Version, offered: Version) -> bool:
+    return (cuda.major or 0) <= (offered.major or 0)
+
+
+def _covers(variant: Variant, card: ComputeCapability, matrix: Matrix) -> bool:
+    names = (name for name in variant.targets if name.startswith("sm_"))
+    return any(CodeTarget.parse(name).runs_on(card, matrix.tegra) for name in names)
+
+
+@rule("CUD102", cause="ptx-too-new", severity=Severity.ERROR)
+def ptx_newer_than_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Only PTX fits the card, and its ISA is newer than the driver can compile.
+
+    What: for builds without machine code for the card, the PTX ISA version against the
+        newest that the driver's compiler knows, which is that of its CUDA version.
+    Why: minor-version compatibility covers machine code only. PTX of a newer toolkit
+        fails with CUDA 222 "the provided PTX was compiled with an unsupported toolchain".
+    How to fix: a build with machine code for the card, or one made by a toolkit no newer
+        than the driver; else a newer driver.
+    Silent when: machine code fits the card, or the PTX is old enough.
+    Sources: PTX ISA versions measured from ptxas of each toolkit (rows in the matrix);
+        CUDA Compatibility guide, minor-version compatibility, limits.
+    """
+    found = _needed(case, matrix)
+    checks = [
+        partial(_ptx_too_new, case, matrix, h, d)
+        for d in cards.distinct(case.nvidia_devices)
+        for h in found
+        if h.is_core
+    ]
+    yield from each(checks)
+
+
+def _ptx_too_new(case: Case, matrix: Matrix, holder: Holder, device: Device) -> Iterator[Fault]:
+    card = cards.need_capability(device, matrix)
+    if holder.count(Coverage.SASS, card, matrix.tegra):
+        return
+    needed = _lowest_isa(holder, card, matrix)
+    if needed is None:
+        return
+    offered = level(case, matrix)
+    if offered is None:
+        case.facts.nvidia.driver.known("nvidia.driver")
+        return
+    compiler = matrix.compiler(two_parts(offered.cuda)) if offered.cuda.is_exact else None
+    if compiler is None or Version(compiler.ptx_isa).older_than(needed) is not True:
+        return
+    yield Fault(
+        message=f"{holder.name} has only PTX {needed} for {cards.label(device)} ({card}), "
+        f"and a driver with CUDA {offered.cuda} compiles PTX up to {compiler.ptx_isa}",
+        evidence=(offered.evidence, holder.evidence, cards.evidence(device, matrix)),
+        remedies=(
+            *_builds_for(case, matrix, holder, card),
+            *install_branch(case, matrix, holder.cuda),
+        ),
+        sources=(*compiler.source, *offered.sources),
+    )
+
+
+def _lowest_isa(holder: Holder, card: ComputeCapability, matrix: Matrix) -> Version | None:
+    """ISA of the oldest PTX that fits the card; None without PTX, or if its ISA is not known."""
+    fitting = holder.usable_ptx(card, matrix.tegra)
+    if not fitting:
+        return None
+    stated = [target.isa for target in fitting if target.isa is not None]
+    if stated:
+        return Version(".".join(map(str, min(stated))))
+    compiler = matrix.compiler(two_parts(holder.cuda)) if holder.cuda else None
+    return Version(compiler.ptx_isa) if compiler else None
+
+
+@rule("CUD103", cause="cc-not-in-binary", severity=Severity.INFO)
+def runs_by_jit(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A build has no machine code for the card and compiles PTX at the first start.
+
+    What: builds whose code reaches the card only as PTX that the driver can compile.
+    Why: the first start is slow, needs a writable compute cache, and performance may lag
+        behind code made for the card.
+    How to fix: nothing must be done; a build with machine code for the card starts faster.
+    Silent when: machine code fits the card.
+    Sources: CUDA C++ Programming Guide, just-in-time compilation.
+    """
+    for device in cards.distinct(case.nvidia_devices) if _needed(case, matrix) else ():
+        card = cards.need_capability(device, matrix)
+        for holder in holders(case, matrix):
+            has_machine_code = holder.count(Coverage.SASS, card, matrix.tegra)
+            if holder.is_core and not has_machine_code and holder.usable_ptx(card, matrix.tegra):
+                yield Fault(
+                    message=f"{holder.name} reaches {cards.label(device)} ({card}) only by "
+                    "compiling PTX at the first start",
+                    evidence=(holder.evidence, Evidence(f"{card.sm} is not among its targets")),
+                    sources=holder.sources,
+                )
+
+
+RULES: tuple[Rule, ...] = (no_code_for_card, ptx_newer_than_driver, runs_by_jit)

@@ -1,0 +1,227 @@
+"""Do kernel module, user-space libraries and the libcuda in use belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import DriverLibrary, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.compat import Compat, verdict
+from doctor.rules.cuda_level import effective_library
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+
+_REBOOT = Remedy(
+    action="reboot, so that the installed module is the loaded one",
+    commands=("sudo reboot",),
+    risk="running GPU work stops",
+    reboot=True,
+)
+_RELOAD = Remedy(
+    action="or stop every process that uses a GPU and load the modules again",
+    commands=(
+        "sudo systemctl stop nvidia-persistenced nvidia-fabricmanager",
+        "sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia",
+        "sudo modprobe nvidia && sudo modprobe nvidia_uvm",
+    ),
+    risk="fails while any process holds a GPU",
+)
+
+
+def _need_linux_driver(case: Case) -> None:
+    """A Linux kernel driver for NVIDIA, or `NotApplicable`; `MissingFact` if unknown."""
+    if case.facts.host.platform.value == "wsl2":
+        raise NotApplicable("the kernel driver is the one of Windows")
+    if case.facts.devices.is_known and not case.nvidia_devices:
+        raise NotApplicable("no nvidia device")
+    if case.facts.nvidia.driver.is_absent:
+        raise NotApplicable("no driver is loaded")
+
+
+@rule("DRV121", cause="driver-library-mismatch", severity=Severity.ERROR)
+def module_differs_from_libraries(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The loaded kernel module and the driver's libraries are of different versions.
+
+    What: the version of the loaded module against that of libcuda and libnvidia-ml, to
+        the last digit.
+    Why: both sides speak a private protocol. New processes fail with NVML 18
+        "Driver/library version mismatch"; those already running go on.
+    How to fix: after an upgrade, reboot or load the modules again. Where two installers
+        put libraries on disk, remove the foreign set. In a container, mount the host's
+        libraries and install none of its own. Then hold the packages.
+    Silent when: the library is a forward-compatibility copy, which may be newer.
+    Sources: NVIDIA open-gpu-kernel-modules, version check of the client interface; NVML
+        return codes.
+    """
+    _need_linux_driver(case)
+    nvidia = case.facts.nvidia
+    module = nvidia.driver.known("nvidia.driver")
+    libraries = list(_library_versions(case))
+    if not libraries:
+        nvidia.userspace.known("nvidia.userspace")
+    for version, fact in libraries:
+        if version.same_as(module) is False:
+            yield Fault(
+                message=f"kernel module {module} and driver libraries {version} do not match",
+                evidence=(Evidence(f"kernel module {module}", nvidia.driver.at), fact),
+                remedies=_remedies(case, module),
+                sources=("NVIDIA/open-gpu-kernel-modules: rm client version check",),
+            )
+            return
+    if all(version.same_as(module) is None for version, _ in libraries):
+        nvidia.smi_driver.known("nvidia.driver to the last digit")
+
+
+def _library_versions(case: Case) -> Iterator[tuple[Version, Evidence]]:
+    """Versions of the libraries that processes of the host load, compat copies left out."""
+    nvidia = case.facts.nvidia
+    if nvidia.userspace.value is not None:
+        version = nvidia.userspace.value
+        yield version, Evidence(f"driver libraries {version}", nvidia.userspace.at)
+    for lib in (*_searched(nvidia.libcuda.value), *_searched(nvidia.libnvidia_ml.value)):
+        if lib.version is not None:
+            yield lib.version, Evidence(f"{lib.path} is {lib.version}", lib.path)
+
+
+def _searched(libraries: tuple[DriverLibrary, ...] | None) -> tuple[DriverLibrary, ...]:
+    """The copy that the loader finds first, unless it is a compat copy."""
+    found = [lib for lib in libraries or () if lib.searched is not None]
+    first = min(found, key=lambda lib: lib.searched or 0, default=None)
+    return () if first is None or first.compat else (first,)
+
+
+def _remedies(case: Case, module: Version) -> tuple[Remedy, ...]:
+    on_disk = case.facts.nvidia.module_on_disk.value
+    if on_disk is not None and on_disk.same_as(module) is False:
+        return (_REBOOT, _RELOAD)
+    foreign = Remedy(
+        action=f"install driver libraries of exactly {module}, and remove the other set",
+        commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",),
+        role="nvidia_driver",
+    )
+    return (foreign, _REBOOT) if on_disk is not None else (_REBOOT, _RELOAD, foreign)
+
+
+@rule("DRV122", cause="driver-library-mismatch", severity=Severity.WARNING)
+def reboot_is_pending(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The kernel module on disk is another version than the loaded one.
+
+    What: the version of the loaded module against the one that the next boot loads.
+    Why: the driver was upgraded while it was in use. It works until libraries or the
+        machine change; then module and libraries split, or another driver comes up.
+    How to fix: plan a reboot, and hold the driver packages until then.
+    Silent when: the two agree, or one of them was not read.
+    Sources: NVIDIA README, kernel module versions; modinfo(8).
+    """
+    _need_linux_driver(case)
+    loaded = case.facts.nvidia.driver.known("nvidia.driver")
+    on_disk = case.facts.nvidia.module_on_disk.known("nvidia.module_on_disk")
+    if on_disk.same_as(loaded) is False:
+        yield Fault(
+            message=f"module {loaded} is loaded, and {on_disk} is installed for the next boot",
+            evidence=(
+                Evidence(f"loaded module {loaded}", case.facts.nvidia.driver.at),
+                Evidence(f"module on disk {on_disk}", case.facts.nvidia.module_on_disk.at),
+            ),
+            remedies=(_REBOOT,),
+        )
+
+
+@rule("DRV123", cause="driver-library-mismatch", severity=Severity.ERROR)
+def compat_library_older_than_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A forward-compatibility libcuda that is older than the driver is found first.
+
+    What: the libcuda that the loader finds first; if it is a compat copy, its version
+        against the kernel driver.
+    Why: a compat library serves drivers older than itself. With a newer driver the first
+        CUDA call fails with 803 "unsupported display driver / cuda driver combination".
+    How to fix: let the host's libcuda be found first: take the compat folder out of
+        LD_LIBRARY_PATH and of ld.so.conf.d, or put the folder of the host's library first.
+    Silent when: no compat copy is found first.
+    Sources: CUDA Compatibility guide, forward compatibility; gpustack issue 4678,
+        vllm issue 33447.
+    """
+    library = _compat_in_use(case)
+    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    if verdict(library, driver, case.nvidia_devices, matrix) is Compat.OLDER:
+        yield Fault(
+            message=f"libcuda {library.version} from {library.path} is found before the one "
+            f"of driver {driver}, and is older",
+            evidence=_facts(case, library),
+            remedies=(_host_library_first(library),),
+            sources=("https://docs.nvidia.com/deploy/cuda-compatibility/",),
+        )
+
+
+def _compat_in_use(case: Case) -> DriverLibrary:
+    """The compat copy that is found first; `NotApplicable` if the first one is none."""
+    _need_linux_driver(case)
+    case.facts.nvidia.libcuda.known("nvidia.libcuda")
+    library = effective_library(case)
+    if library is None or not library.compat:
+        raise NotApplicable("the host's own libcuda is found first")
+    return library
+
+
+def _facts(case: Case, library: DriverLibrary) -> tuple[Evidence, ...]:
+    driver = case.facts.nvidia.driver
+    return (
+        Evidence(f"compat libcuda {library.version or ''} is found first", library.path),
+        Evidence(f"driver {driver.value}", driver.at),
+    )
+
+
+def _host_library_first(library: DriverLibrary) -> Remedy:
+    folder = library.path.rpartition("/")[0]
+    return Remedy(
+        action=f"let the host's libcuda be found before {folder}",
+        commands=(
+            f"grep -rl {folder} /etc/ld.so.conf.d/  # remove the file, then run ldconfig",
+            "echo $LD_LIBRARY_PATH  # in a container: /usr/local/nvidia/lib64 goes first",
+        ),
+    )
+
+
+@rule("DRV131", cause="forward-compat-unsupported-hw", severity=Severity.ERROR)
+def compat_library_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A forward-compatibility libcuda is used on a card or branch that does not allow it.
+
+    What: the note inside the compat library that is found first, or what is known of its
+        CUDA version: driver branches and brands of cards that it serves.
+    Why: forward compatibility is for data-centre cards, some workstation cards and
+        Jetson, and for the branches that the library was made for. Elsewhere the first
+        CUDA call fails with 804 or 803.
+    How to fix: raise the host's driver to the CUDA version of the image; or take the
+        compat folder out of the search path and use a build that the driver can run.
+    Silent when: the library's note names the branch and the brand, or no compat copy is
+        found first.
+    Sources: CUDA Compatibility guide, forward compatibility; notes read from the
+        libraries (rows in the matrix).
+    """
+    library = _compat_in_use(case)
+    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    answer = verdict(library, driver, case.nvidia_devices, matrix)
+    if answer in (Compat.BRANCH, Compat.CARD):
+        row = matrix.forward_compat(library.cuda) if library.cuda else None
+        yield Fault(
+            message=f"{library.path} is {answer.value}"
+            + (f" (driver {driver})" if answer is Compat.BRANCH else ""),
+            evidence=(*_facts(case, library), *_card_facts(case, matrix)),
+            remedies=(_host_library_first(library),),
+            sources=tuple(row.source) if row else (),
+        )
+    elif answer is None:
+        case.need_vendor("nvidia")[0].brand.known("devices.brand")
+
+
+def _card_facts(case: Case, matrix: Matrix) -> tuple[Evidence, ...]:
+    return tuple(cards.evidence(d, matrix) for d in cards.distinct(case.nvidia_devices))
+
+
+RULES: tuple[Rule, ...] = (
+    module_differs_from_libraries,
+    reboot_is_pending,
+    compat_library_older_than_driver,
+    compat_library_refused,
+)

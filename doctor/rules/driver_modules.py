@@ -1,0 +1,191 @@
+"""Are the right NVIDIA kernel modules loaded: flavour, nvidia_uvm, any at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.decide import each
+from doctor.rules.driver_choice import branch_commands, family
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+
+
+@rule("DRV141", cause="open-module-required", severity=Severity.ERROR)
+def proprietary_module_on_new_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The proprietary kernel module is loaded and a card needs the open one.
+
+    What: the flavour of the kernel module against what each card supports.
+    Why: NVIDIA supports Blackwell and Grace Hopper, and what follows, by the open modules
+        only. The proprietary module finds the card and fails to start it (RmInitAdapter).
+    How to fix: install the open flavour of the same driver version; no newer one is needed.
+    Silent when: the flavour is open or unknown, or no card requires it.
+    Sources: NVIDIA driver README, open kernel modules; platform support of the GPU
+        Operator (rows in the matrix).
+    """
+    devices = cards.desktop_cards(case, matrix)
+    nvidia = case.facts.nvidia
+    flavour = nvidia.module_flavour.known("nvidia.module_flavour")
+    for device in cards.distinct(devices):
+        if flavour == "proprietary" and cards.shared(device, matrix, "open_modules") == "required":
+            yield Fault(
+                message=f"{cards.label(device)} needs the open kernel modules, "
+                "and the proprietary ones are loaded",
+                evidence=(
+                    Evidence("kernel module is proprietary", nvidia.module_flavour.at),
+                    cards.evidence(device, matrix),
+                ),
+                remedies=(_other_flavour(case, is_open=True),),
+                sources=cards.branch_span(device, matrix).sources,
+                subject=device.id,
+            )
+
+
+@rule("DRV142", cause="open-module-unsupported-gpu", severity=Severity.ERROR)
+def open_module_on_old_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The open kernel module is loaded and a card is too old for it.
+
+    What: the flavour of the kernel module against what each card supports.
+    Why: the open modules leave much to a firmware processor (GSP) that cards before
+        Turing do not have.
+    How to fix: install the proprietary flavour of the same driver version.
+    Silent when: the flavour is proprietary or unknown, or every card has the processor.
+    Sources: NVIDIA driver README, open kernel modules (rows in the matrix).
+    """
+    devices = cards.desktop_cards(case, matrix)
+    nvidia = case.facts.nvidia
+    flavour = nvidia.module_flavour.known("nvidia.module_flavour")
+    for device in cards.distinct(devices):
+        if flavour == "open" and cards.shared(device, matrix, "open_modules") == "no":
+            yield Fault(
+                message=f"{cards.label(device)} cannot run on the open kernel modules",
+                evidence=(
+                    Evidence("kernel module is open", nvidia.module_flavour.at),
+                    cards.evidence(device, matrix),
+                ),
+                remedies=(_other_flavour(case, is_open=False),),
+                sources=cards.branch_span(device, matrix).sources,
+                subject=device.id,
+            )
+
+
+def _other_flavour(case: Case, is_open: bool) -> Remedy:
+    driver = case.facts.nvidia.driver.value
+    system = case.facts.host.os.value
+    branch = driver.major if driver is not None else None
+    return Remedy(
+        action=f"install the {'open' if is_open else 'proprietary'} flavour of the same driver",
+        commands=branch_commands(system, branch, is_open) if branch else (),
+        role="nvidia_driver",
+        reboot=True,
+        undo="needs-reboot",
+    )
+
+
+@rule("DRV191", cause="driver-not-loaded", severity=Severity.ERROR, gate=True)
+def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A card is present and no NVIDIA kernel module is loaded.
+
+    What: NVIDIA devices on the PCI bus against the loaded kernel driver.
+    Why: without the module there is no device for CUDA; engines then fall back to the
+        CPU or stop with "no CUDA-capable device".
+    How to fix: install the driver if there is none; if it is installed, the kernel log
+        says why the module did not load (headers, Secure Boot, nouveau, flavour, branch).
+    Silent when: a driver is loaded, or the host is WSL, where Windows has the driver.
+    Sources: NVIDIA driver README, installation; /proc/driver/nvidia/version.
+    """
+    devices = cards.desktop_cards(case, matrix)
+    nvidia = case.facts.nvidia
+    if nvidia.driver.present("nvidia.driver") is None:
+        on_disk = nvidia.module_on_disk.value
+        state = f"version {on_disk} is installed" if on_disk else "none is installed"
+        yield Fault(
+            message=f"no NVIDIA kernel module is loaded for {cards.label(devices[0])}; {state}",
+            evidence=(
+                Evidence("no loaded NVIDIA module", nvidia.driver.at),
+                cards.evidence(devices[0], matrix),
+            ),
+            remedies=(_load_or_install(case, is_installed=on_disk is not None),),
+        )
+
+
+def _load_or_install(case: Case, is_installed: bool) -> Remedy:
+    if is_installed:
+        return Remedy(
+            action="load the module, and read in the kernel log why it did not load",
+            commands=("sudo modprobe nvidia", "sudo dmesg | grep -iE 'nvrm|nvidia|nouveau'"),
+        )
+    known = family(case.facts.host.os.value) == "ubuntu"
+    return Remedy(
+        action="install an NVIDIA driver for the card",
+        commands=("sudo ubuntu-drivers install --gpgpu",) if known else (),
+        role="nvidia_driver",
+        reboot=True,
+        undo="needs-reboot",
+    )
+
+
+@rule("DRV192", cause="driver-not-loaded", severity=Severity.ERROR)
+def no_uvm(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The nvidia module is loaded and nvidia_uvm is not.
+
+    What: the list of loaded modules and the device node /dev/nvidia-uvm.
+    Why: nvidia-smi needs only the first module, CUDA needs both. Without nvidia_uvm the
+        first CUDA call fails with an unknown or initialisation error.
+    How to fix: load the module now and at every boot.
+    Silent when: nvidia_uvm is loaded or part of the kernel, or the list was not read.
+    Sources: NVIDIA driver README, nvidia-modprobe; ollama issue 5453.
+    """
+    cards.desktop_cards(case, matrix)
+    yield from each((lambda: _module_missing(case), lambda: _node_missing(case)))
+
+
+def _module_missing(case: Case) -> Iterator[Fault]:
+    host = case.facts.host
+    stated = host.modules_missing.value or ()
+    if "nvidia_uvm" in stated or "nvidia-uvm" in stated:
+        yield _uvm(Evidence("nvidia_uvm is not loaded", host.modules_missing.at))
+        return
+    loaded = host.modules.known("host.modules")
+    if host.modules.partial:
+        case.facts.nvidia.device_nodes.known("host.modules, all of them")
+        return
+    if "nvidia" in loaded and "nvidia_uvm" not in loaded:
+        yield _uvm(Evidence("nvidia is loaded and nvidia_uvm is not", host.modules.at))
+
+
+def _node_missing(case: Case) -> Iterator[Fault]:
+    nodes = case.facts.nvidia.device_nodes
+    names = nodes.known("nvidia.device_nodes")
+    if "nvidia_uvm" in (case.facts.host.modules.value or ()):
+        # CUDA makes the node by itself through nvidia-modprobe.
+        raise NotApplicable("nvidia_uvm is loaded")
+    has_cards = any(name.removeprefix("/dev/nvidia").isdigit() for name in names)
+    if has_cards and "/dev/nvidia-uvm" not in names:
+        yield _uvm(Evidence("/dev/nvidia-uvm is not there", nodes.at))
+
+
+def _uvm(fact: Evidence) -> Fault:
+    return Fault(
+        message="nvidia_uvm is not loaded: nvidia-smi works and CUDA does not",
+        evidence=(fact,),
+        remedies=(
+            Remedy(
+                action="load nvidia_uvm now and at boot",
+                commands=(
+                    "sudo nvidia-modprobe -u -c=0",
+                    "echo nvidia_uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf",
+                ),
+            ),
+        ),
+        sources=("https://github.com/ollama/ollama/issues/5453",),
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    proprietary_module_on_new_card,
+    open_module_on_old_card,
+    no_driver_loaded,
+    no_uvm,
+)

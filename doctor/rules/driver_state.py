@@ -1,0 +1,183 @@
+"""The state of an otherwise fitting driver: licence, known defects, what holds its version."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.decide import is_absent
+from doctor.rules.driver_choice import family
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import software
+
+DRIVER_DOMAIN = "nvidia-driver"
+_LICENCE_SERVICE = "nvidia-gridd"
+_DRIVER_PACKAGE = re.compile(
+    r"(?:lib)?nvidia-|libcuda1|cuda-drivers|kmod-nvidia|akmod-nvidia|nvidia$|linux-modules-nvidia"
+)
+_NOT_DRIVER = re.compile(r"container|nvidia-ml-py|cuda-(?:toolkit|nvcc)")
+
+
+@rule("DRV161", cause="driver-kernel-bug", severity=Severity.WARNING)
+def known_driver_defect(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """This driver version has a published defect on such a host.
+
+    What: the driver version, the kernel and the cards against defects that are on record.
+    Why: everything looks compatible, and work still fails, hangs or is slow.
+    How to fix: the way round that the record names, or a version without the defect.
+    Silent when: no record fits, or one of its conditions is not known.
+    Sources: NVIDIA release notes and issue threads (claims in the matrix).
+    """
+    cards.desktop_cards(case, matrix)
+    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    found = software(matrix, DRIVER_DOMAIN, driver, case.facts.nvidia.driver.at)
+    for setting in settings(case, matrix):
+        for match in applicable(matrix, found, "known-bad", setting):
+            claim = match.claim
+            yield Fault(
+                message=f"driver {driver}: {claim.text}",
+                evidence=(Evidence(f"driver {driver}", case.facts.nvidia.driver.at),),
+                remedies=(Remedy(claim.remedy),) if claim.remedy else (),
+                sources=tuple(claim.source),
+                extrapolated=match.extrapolated,
+            )
+
+
+@rule("DRV171", cause="vgpu-unlicensed", severity=Severity.ERROR)
+def vgpu_without_licence(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A virtual GPU has no licence, or the service that fetches it is missing.
+
+    What: for vGPU devices, the licence state and the licence service of the guest.
+    Why: without a licence a vGPU is slowed down after minutes and then refuses CUDA work,
+        while nvidia-smi goes on to look healthy.
+    How to fix: install the guest driver with its licence service, give it the licence
+        token, and start it.
+    Silent when: the device is a whole GPU, passed through or not.
+    Sources: NVIDIA Virtual GPU Software, client licensing guide; Azure/AKS issue 4880.
+    """
+    found = cards.desktop_cards(case, matrix)
+    virtual = [d for d in found if d.virtual.value]
+    if not virtual:
+        if all(d.virtual.is_known for d in found):
+            raise NotApplicable("no virtual GPU")
+        found[0].virtual.known("devices.virtual")
+    nvidia = case.facts.nvidia
+    no_service = is_absent(case, _LICENCE_SERVICE)
+    if no_service or nvidia.licensed.known("nvidia.licensed") is False:
+        fact = f"{_LICENCE_SERVICE} is not there" if no_service else "the licence is not granted"
+        yield Fault(
+            message=f"{cards.label(virtual[0])} is a virtual GPU, and {fact}",
+            evidence=(Evidence(fact, nvidia.licensed.at), cards.evidence(virtual[0], matrix)),
+            remedies=(
+                Remedy(
+                    action="install the vGPU guest driver with its licence service, "
+                    "put the licence token in place and start the service",
+                    commands=(
+                        f"sudo systemctl enable --now {_LICENCE_SERVICE}",
+                        "nvidia-smi -q | grep -A2 -i license",
+                    ),
+                ),
+            ),
+            sources=("https://docs.nvidia.com/vgpu/latest/grid-licensing-user-guide/",),
+        )
+
+
+@rule("DRV181", cause="driver-unpinned", severity=Severity.WARNING)
+def driver_not_held(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Automatic upgrades are on and nothing holds the driver packages.
+
+    What: the packages of the NVIDIA driver against holds, pins and the list of packages
+        that automatic upgrades leave alone.
+    Why: an upgrade replaces libraries and the module on disk while the old module stays
+        loaded; from then on new processes fail until a reboot.
+    How to fix: hold every package of the driver's source, and name them in the list that
+        automatic upgrades pass over. Holding some is not enough: siblings split the set.
+    Silent when: automatic upgrades are off, a hold or pin covers the driver, or one of
+        these is not known.
+    Sources: unattended-upgrades and apt-mark manual pages; measured with real packages.
+    """
+    _need_packaged_driver(case)
+    upgrades = case.facts.host.automatic_upgrades.present("host.automatic_upgrades")
+    if upgrades is None or not upgrades.enabled:
+        raise NotApplicable("automatic upgrades are off")
+    names = _driver_packages(case)
+    held = case.facts.host.held_packages.present("host.held_packages")
+    holds = (*(held.holds if held else ()), *(held.pins if held else ()))
+    loose = [n for n in names if not _covered(n, holds) and not _passed_over(n, upgrades.blacklist)]
+    if loose:
+        yield Fault(
+            message=f"{upgrades.tool or 'automatic upgrades'} may replace the driver: "
+            f"{len(loose)} of its {len(names)} packages are not held ({', '.join(loose[:3])} ...)",
+            evidence=(
+                Evidence("automatic upgrades are on", case.facts.host.automatic_upgrades.at),
+                Evidence(
+                    f"held: {', '.join(holds) or 'nothing'}", case.facts.host.held_packages.at
+                ),
+            ),
+            remedies=(_hold(case, loose),),
+        )
+
+
+def _need_packaged_driver(case: Case) -> None:
+    if case.facts.devices.is_known and not case.nvidia_devices:
+        raise NotApplicable("no nvidia device")
+    case.facts.host.packages.known("host.packages")
+    if not _driver_packages(case):
+        raise NotApplicable("the driver does not come from packages")
+
+
+def _driver_packages(case: Case) -> list[str]:
+    found = case.facts.host.packages.value or ()
+    return [
+        p.name for p in found if _DRIVER_PACKAGE.match(p.name) and not _NOT_DRIVER.search(p.name)
+    ]
+
+
+def _covered(name: str, holds: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in holds)
+
+
+def _passed_over(name: str, blacklist: tuple[str, ...]) -> bool:
+    """unattended-upgrades takes regular expressions that match from the start of the name."""
+    return any(_matches(pattern, name) for pattern in blacklist)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return re.match(pattern, name) is not None
+    except re.error:
+        return False
+
+
+def _hold(case: Case, names: list[str]) -> Remedy:
+    if family(case.facts.host.os.value) in ("rhel", "suse"):
+        tool = (
+            "zypper addlock"
+            if family(case.facts.host.os.value) == "suse"
+            else "dnf versionlock add"
+        )
+        return Remedy(
+            action="lock every package of the driver",
+            commands=(f"sudo {tool} {' '.join(names)}",),
+            role="nvidia_pin",
+        )
+    return Remedy(
+        action="hold every package of the driver",
+        commands=(f"sudo apt-mark hold {' '.join(names)}",),
+        role="nvidia_pin",
+    )
+
+
+def kernel_series(text: str) -> Version | None:
+    """The numbers at the start of a kernel release: "6.17.13-2-pve" gives 6.17.13."""
+    match = re.match(r"\d{1,4}(?:\.\d{1,6}){1,3}", text)
+    return Version.maybe(match[0]) if match else None
+
+
+RULES: tuple[Rule, ...] = (known_driver_defect, vgpu_without_licence, driver_not_held)

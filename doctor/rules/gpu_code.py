@@ -1,0 +1,177 @@
+"""Which GPU code the builds of a scope hold: measured in binaries, declared, or known of a release.
+
+Code of one container are alternatives for the same kernels; a package is judged by all of
+its containers together, for parts of it may be meant for other cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from doctor.facts import Binary, CodeTarget, ComputeCapability, Coverage, Kernels, Version
+from doctor.findings import Evidence
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release, Variant
+from doctor.rules.builds import as_cuda, cuda_of_label
+from doctor.rules.engine import Case, NotApplicable
+from doctor.rules.software import Software, engine, software
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A package with GPU code. `is_core`: the engine cannot run a model without it."""
+
+    name: str
+    kernels: tuple[Kernels, ...]
+    evidence: Evidence
+    is_core: bool = True
+    cuda: Version | None = None
+    sources: tuple[str, ...] = ()
+
+    def count(
+        self, how: Coverage, card: ComputeCapability, tegra: frozenset[ComputeCapability]
+    ) -> int:
+        """Number of containers that `card` runs in that way."""
+        return sum(k.count for k in self.kernels if k.coverage(card, tegra) is how)
+
+    def usable_ptx(
+        self, card: ComputeCapability, tegra: frozenset[ComputeCapability]
+    ) -> tuple[CodeTarget, ...]:
+        """PTX that could be compiled for `card`."""
+        found = (t for k in self.kernels for t in k.targets if t.kind is Coverage.PTX)
+        return tuple(t for t in dict.fromkeys(found) if t.runs_on(card, tegra))
+
+    @property
+    def targets(self) -> str:
+        """All targets, for messages."""
+        names = dict.fromkeys(str(t) for k in self.kernels for t in k.targets)
+        return " ".join(names) or "no GPU code"
+
+
+def holders(case: Case, matrix: Matrix) -> tuple[Holder, ...]:
+    """Everything in the scope that is known to hold GPU code; what was measured comes first."""
+    measured = list(_measured(case, matrix))
+    names = {holder.name for holder in measured}
+    known = [h for h in _known(case, matrix) if h.name not in names]
+    return (*measured, *known)
+
+
+def _measured(case: Case, matrix: Matrix) -> Iterator[Holder]:
+    by_package: dict[str, list[Binary]] = {}
+    for binary in case.scope.binaries.value or ():
+        if binary.kernels:
+            by_package.setdefault(binary.package or binary.path, []).append(binary)
+    core = core_packages(case, matrix)
+    for name, binaries in by_package.items():
+        toolkits = [b.toolkit or b.cuda for b in binaries]
+        yield Holder(
+            name,
+            tuple(kernels for b in binaries for kernels in b.kernels),
+            Evidence(_inventory(name, binaries), binaries[0].path),
+            is_core=name in core or not binaries[0].package,
+            cuda=max((t for t in toolkits if t is not None), key=lambda v: v.low, default=None),
+        )
+
+
+def _inventory(name: str, binaries: list[Binary]) -> str:
+    targets = dict.fromkeys(str(t) for b in binaries for k in b.kernels for t in k.targets)
+    how = "declares" if binaries[0].declared else "holds"
+    return f"{name} {how} {' '.join(targets)}"
+
+
+def core_packages(case: Case, matrix: Matrix) -> frozenset[str]:
+    """Distributions whose code every run of the engine needs: itself, its kernels, torch."""
+    try:
+        name = engine(case, matrix).name
+    except NotApplicable:
+        return frozenset({"torch"})
+    domain = matrix.engine(name)
+    kernels = (p.name for p in case.scope.packages.value or () if p.name.endswith("-kernel"))
+    return frozenset({name, "torch", *(domain.packages if domain else ()), *kernels})
+
+
+def _known(case: Case, matrix: Matrix) -> Iterator[Holder]:
+    torch = case.scope.torch.value
+    package = case.scope.package("torch")
+    version = torch.version if torch else package.version if package else None
+    if version is not None:
+        at = case.scope.torch.at or case.scope.packages.at
+        yield from of_software(case, matrix, software(matrix, "torch", version, at))
+    try:
+        found = engine(case, matrix)
+    except NotApplicable:
+        return
+    if found.name != "torch" and found.version is not None:
+        yield from of_software(case, matrix, found)
+
+
+def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
+    """The code of a package by the rows of its release; nothing unless all rows tell of it."""
+    rows = [_of_release(case, found, row) for row in found.rows]
+    if rows and all(rows):
+        kernels = tuple(Kernels(tuple(map(CodeTarget.parse, targets))) for targets in rows)
+        fact = Evidence(f"{found.label} is built for {' '.join(rows[0])}", found.at)
+        sources = tuple(found.rows[0].source)
+        cuda = _cuda(case, found)
+        yield Holder(found.name, kernels, fact, cuda=cuda, sources=sources)
+    elif found.name == "torch":
+        yield from _of_cuda_line(case, matrix, found)
+
+
+def _cuda(case: Case, found: Software) -> Version | None:
+    label = case.scope.variants.get(found.name) or (found.version.local if found.version else "")
+    stated = cuda_of_label(label)
+    return stated or as_cuda(found.rows[0].cuda or "") if found.rows else stated
+
+
+def _of_release(case: Case, found: Software, row: Release) -> tuple[str, ...]:
+    """Targets of the build of that release which is installed, or () if not known."""
+    label = case.scope.variants.get(found.name) or (found.version.local if found.version else "")
+    arch = case.facts.host.arch.value
+    wanted = [v for v in row.variants if _fits(v, label, arch)]
+    if wanted and all(v.targets for v in wanted):
+        return tuple(dict.fromkeys(t for v in wanted for t in v.targets if _is_gpu(t)))
+    if not label and arch in (None, "x86_64"):
+        return tuple(dict.fromkeys(t for ts in row.targets.values() for t in ts if _is_gpu(t)))
+    return ()
+
+
+def _fits(variant: Variant, label: str, arch: str | None) -> bool:
+    named = variant.name == label if label else variant.default
+    return named and (arch is None or not variant.archs or arch in variant.archs)
+
+
+def _is_gpu(target: str) -> bool:
+    return target.startswith(("sm_", "compute_"))
+
+
+def _of_cuda_line(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
+    """A torch of no known release, such as a nightly: what every known build of its CUDA holds."""
+    domain = matrix.engine("torch")
+    cuda = cuda_of_label(found.version.local if found.version else "")
+    if domain is None or cuda is None or not found.version:
+        return
+    arch = case.facts.host.arch.value
+    same = [v for v in _variants(domain.releases, cuda) if _on(v, arch)]
+    targets = tuple(dict.fromkeys(t for v in same for t in v.targets if _is_gpu(t)))
+    if targets:
+        fact = Evidence(
+            f"{found.label}: all known builds for CUDA {cuda} together hold {' '.join(targets)}",
+            found.at,
+        )
+        kernels = (Kernels(tuple(map(CodeTarget.parse, targets))),)
+        sources = tuple(dict.fromkeys(s for v in same for s in v.source))[:3]
+        yield Holder("torch", kernels, fact, cuda=cuda, sources=sources)
+
+
+def _variants(releases: Iterable[Release], cuda: Version) -> Iterator[Variant]:
+    for release in releases:
+        for variant in release.variants:
+            own = Version.maybe(variant.cuda)
+            if own is not None and own.same_as(cuda) is True:
+                yield variant
+
+
+def _on(variant: Variant, arch: str | None) -> bool:
+    return arch is None or not variant.archs or arch in variant.archs
