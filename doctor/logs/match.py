@@ -41,6 +41,17 @@ LANDMARKS = (
     "denied",
     "refused",
     "hang",
+    "too ",
+    "missing",
+    "unknown",
+    "must be",
+    "expected",
+    "incompatible",
+    "disabled",
+    "ignored",
+    "unlicensed",
+    "lacks",
+    "less than",
 )
 
 

@@ -1,0 +1,113 @@
+"""Signatures find the first real error, and facts tell candidate causes apart."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from doctor.diagnose import HOST_SCOPE
+from doctor.facts import Device, Facts, HostFacts, LogText, Workload, seen
+from doctor.logs import find_matches, suspect
+from doctor.logs.conditions import CONDITIONS
+from doctor.matrix import load_matrix
+from doctor.matrix.model import Signature
+
+MATRIX = load_matrix()
+WORKLOAD = Workload("w", "vllm")
+NOISE = "INFO 11-29 12:00:00 metrics.py: running 3 reqs, GPU KV cache usage 12%\n"
+
+
+def _facts(log: str, **host: object) -> Facts:
+    return Facts(
+        host=HostFacts(**host),  # type: ignore[arg-type]
+        devices=seen((Device("gpu0", "nvidia"),)),
+        logs=(LogText(log),),
+    )
+
+
+def _causes(log: str, **host: object) -> tuple[str, ...]:
+    found = suspect(_facts(log, **host), HOST_SCOPE, WORKLOAD, MATRIX)
+    return found.causes if found else ()
+
+
+def test_the_first_real_error_counts_not_the_last() -> None:
+    log = (
+        "Traceback (most recent call last):\n"
+        "ImportError: libnuma.so.1: cannot open shared object file\n"
+        "RuntimeError: Engine core initialization failed\n"
+        "OSError: [Errno 98] Address already in use\n"
+    )
+    found = suspect(_facts(log), HOST_SCOPE, WORKLOAD, MATRIX)
+    assert found is not None
+    assert found.causes[0] == "system-lib-missing"
+    assert found.match.number == 2
+
+
+def test_a_consequence_yields_to_a_later_cause() -> None:
+    log = (
+        "Engine core initialization failed\n"
+        "Error 803: system has unsupported display driver / cuda driver combination\n"
+    )
+    assert _causes(log)[0] == "driver-library-mismatch"
+
+
+def test_the_same_words_mean_another_cause_on_another_platform() -> None:
+    words = "RuntimeError: No CUDA GPUs are available"
+    assert _causes(words, platform=seen("wsl2"))[0] == "wsl-specific"
+    assert _causes(words, platform=seen("bare"))[0] == "gpu-not-visible"
+
+
+def test_a_healthy_log_says_nothing() -> None:
+    assert _causes(NOISE * 20 + "INFO: Application startup complete.\n") == ()
+
+
+def test_an_error_in_the_middle_of_a_long_log_is_found() -> None:
+    log = NOISE * 5000 + "The NVIDIA driver on your system is too old\n" + NOISE * 5000
+    found = suspect(_facts(log), HOST_SCOPE, WORKLOAD, MATRIX)
+    assert found is not None
+    assert (found.causes[0], found.match.number) == ("driver-too-old", 5001)
+
+
+@pytest.mark.parametrize("signature", MATRIX.signatures, ids=lambda s: str(s.id))
+def test_signature_is_sound(signature: Signature) -> None:
+    assert signature.any or signature.all
+    assert signature.candidates
+    assert signature.meaning
+    re.compile(signature.pattern)
+    for candidate in signature.candidates:
+        assert candidate.cause in MATRIX.causes
+        assert {key.partition(":")[0] for key in candidate.when} <= set(CONDITIONS)
+
+
+def test_ids_are_unique() -> None:
+    ids = [signature.id for signature in MATRIX.signatures]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("signature", MATRIX.signatures, ids=lambda s: str(s.id))
+def test_pattern_is_linear(signature: Signature) -> None:
+    """A line made to be slow for the pattern must not be."""
+    literal = (*signature.any, *signature.all)[0]
+    lines = "\n".join(f"{literal} {char * 3900}" for char in "a0 .(-_é")
+    start = time.process_time()
+    find_matches(lines, (signature,))
+    assert time.process_time() - start < 0.5
+
+
+@given(st.text(max_size=2000))
+@settings(max_examples=50, deadline=None)
+def test_no_text_breaks_it(text: str) -> None:
+    for match in find_matches(text, MATRIX.signatures):
+        assert match.number >= 1
+
+
+@given(st.lists(st.sampled_from([s.any[0] for s in MATRIX.signatures if s.any]), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_matches_are_sorted(literals: list[str]) -> None:
+    matches = find_matches("\n".join(literals), MATRIX.signatures)
+    kinds = [match.signature.consequence for match in matches]
+    assert kinds == sorted(kinds)
