@@ -49,7 +49,7 @@ def install_peers(folder: Path) -> dict[str, list[str]]:
     commands = {}
     for name, (package, arguments) in PEERS.items():
         pip = [str(folder / "bin/python"), "-m", "pip", "install", "-q", package]
-        if subprocess.run(pip, stderr=subprocess.DEVNULL).returncode == 0:
+        if subprocess.run(pip, check=False, stderr=subprocess.DEVNULL).returncode == 0:
             commands[name] = [str(folder / "bin" / name), *arguments]
     return commands
 

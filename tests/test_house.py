@@ -30,7 +30,7 @@ LAYERS = (
     ("smoke",),
     ("provision",),
     ("images",),
-    ("examine",),
+    ("examine", "scanning"),
     ("report",),
     ("checkup",),
     ("cli",),
