@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from doctor.facts import ComputeCapability, Device, Specifier, Version
+from doctor.matrix.architectures import ModelDomain, ModelRow
 from doctor.matrix.catalogue import (
     ContainerImage,
     Distro,
@@ -91,6 +92,12 @@ class Matrix:
         """Signatures of faults in logs."""
         domain: SignatureDomain = self._read("signatures")
         return domain.signatures
+
+    @cached_property
+    def models(self) -> tuple[ModelRow, ...]:
+        """Published models."""
+        domain: ModelDomain = self._read("models")
+        return domain.models
 
     def engine(self, name: str) -> EngineDomain | None:
         """The domain of an engine or framework ("vllm", "torch"), or None if there is none."""
@@ -195,16 +202,19 @@ class Matrix:
         return domain.npus
 
     def npu(self, name: str = "", soc: str = "", pci_id: str = "") -> Npu | None:
-        """The chip of a SoC name, an npu-smi name ("910B3") or a PCI id ("19e5:d802")."""
-        wanted = soc or name
-        if wanted:
-            plain = wanted.lower().removeprefix("ascend").strip()
-            for row in self.npus:
-                known = (row.key, *row.names, *row.socs)
-                if plain in {text.lower().removeprefix("ascend") for text in known}:
-                    return row
-        found = [row for row in self.npus if pci_id and pci_id.lower() in row.pci]
-        return found[0] if len(found) == 1 else None
+        """The chip of a SoC name, an npu-smi or product name, or a PCI id ("19e5:d802").
+
+        None if none fits, or if chips of several generations do ("910B" names two).
+        """
+        found = [row for row in self.npus if not pci_id or pci_id.lower() in row.pci]
+        for wanted in filter(None, (soc, name)):
+            exact = [
+                row
+                for row in found
+                if _chip(wanted) in map(_chip, (row.key, *row.names, *row.socs))
+            ]
+            found = exact or [row for row in found if any(p in wanted for p in row.products)]
+        return found[0] if len({row.generation for row in found}) == 1 else None
 
     def distro(self, name: str, version: str) -> Distro | None:
         """The release of a distribution by os-release ID or name and VERSION_ID."""
@@ -282,6 +292,11 @@ def _beyond(claim: Claim, version: Version | None) -> str:
 
 def _release(text: str) -> tuple[int, ...]:
     return Version(text).release
+
+
+def _chip(name: str) -> str:
+    """Compare chip names without the word Ascend, case and spaces."""
+    return name.lower().removeprefix("ascend").strip()
 
 
 def _is_within(version: str, pattern: str) -> bool:
