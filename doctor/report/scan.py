@@ -1,0 +1,169 @@
+"""The report of `doctor scan`: a table for people, `doctor/scan/v1` for machines."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from doctor.binaries.coverage import Tally
+from doctor.facts import CodeTarget, Coverage, to_wire
+from doctor.report import Style
+from doctor.report.clean import clean_line
+from doctor.scanning import ScanReport, ScanRow
+
+SCHEMA = "doctor/scan/v1"
+_LEGEND = (
+    "yes: machine code for all kernel groups; n/m: for n of m, the rest is for other cards; "
+    "JIT: only PTX, compiled at the first start; no: nothing that this card can run"
+)
+_NAMES_SHOWN = 12
+
+
+def render_json(report: ScanReport) -> str:
+    """One JSON document."""
+    scan = report.scan
+    data = {
+        "schema": SCHEMA,
+        "path": scan.path,
+        "kind": scan.kind,
+        "wheel": to_wire(scan.wheel),
+        "cards": [str(card) for card in report.cards],
+        "soc": list(scan.socs),
+        "incomplete": scan.incomplete,
+        "files": [_file(report, row) for row in report.rows],
+    }
+    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+
+
+def _file(report: ScanReport, row: ScanRow) -> dict[str, Any]:
+    contents = row.file.contents
+    data: dict[str, Any] = to_wire(contents.binary(row.file.path))
+    data["compression"] = list(contents.compression)
+    data["soname"] = contents.linkage.soname
+    data["coverage"] = {
+        str(card): {"result": tally.coverage.value, **to_wire(tally)}
+        for card, tally in zip(report.cards, row.tallies, strict=True)
+        if contents.kernels
+    }
+    return data
+
+
+def render_text(report: ScanReport, style: Style) -> str:
+    """A table of the files with GPU code, then what the whole needs."""
+    coded = [row for row in report.rows if _code(row)]
+    lines = [_title(report)]
+    if coded:
+        lines += ["", *_table(report, coded, style)]
+    lines += ["", *_summary(report, len(report.rows) - len(coded), style)]
+    return "\n".join(lines) + "\n"
+
+
+def _title(report: ScanReport) -> str:
+    scan = report.scan
+    named = f"{scan.wheel.name} {scan.wheel.version}".strip() or scan.path
+    tags = f" ({', '.join(scan.wheel.tags)})" if scan.wheel.tags else ""
+    return clean_line(f"{scan.kind} {named}{tags}: {_count(len(report.rows))}")
+
+
+def _count(number: int) -> str:
+    return "1 library" if number == 1 else f"{number} libraries"
+
+
+def _code(row: ScanRow) -> list[str]:
+    """What the file holds for GPUs, in words: machine code, then PTX with its ISA."""
+    contents = row.file.contents
+    targets = {t for group in contents.kernels for t in group.targets}
+    words = [str(t) for t in sorted(targets, key=_target_order)]
+    words += [*contents.gfx, *contents.soc]
+    if contents.sealed:
+        words.append(f"({contents.sealed})")
+    return words
+
+
+def _target_order(target: CodeTarget) -> tuple[bool, int, str]:
+    return (target.kind is Coverage.PTX, target.arch, target.suffix)
+
+
+def _table(report: ScanReport, rows: Sequence[ScanRow], style: Style) -> list[str]:
+    head = ["file", "CUDA", *(str(card) for card in report.cards), "GPU code (compute_80@9.0: PTX)"]
+    cells = [_cells(row, _shared(report)) for row in rows]
+    widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head) - 1)]
+    widths[0] = min(widths[0], max(style.width // 2, 24))
+    room = max(style.width - sum(widths) - 2 * len(widths), 24)
+    lines = []
+    for line in [head, *cells]:
+        name = textwrap.wrap(line[0], widths[0]) or [""]
+        code = textwrap.wrap(line[-1], room, break_on_hyphens=False) or [""]
+        for place in range(max(len(name), len(code))):
+            middle = line[1:-1] if place == 0 else [""] * (len(line) - 2)
+            fields = [_at(name, place), *middle, _at(code, place)]
+            lines.append("  ".join(f.ljust(w) for f, w in zip(fields, [*widths, 0], strict=True)))
+    return [line.rstrip() for line in lines]
+
+
+def _shared(report: ScanReport) -> str:
+    """The leading part of the paths that the title has named already."""
+    path = report.scan.path
+    return {"file": path.rpartition("/")[0] + "/", "folder": path.rstrip("/") + "/"}.get(
+        report.scan.kind, ""
+    )
+
+
+def _cells(row: ScanRow, shared: str) -> list[str]:
+    contents = row.file.contents
+    runtime = contents.binary("").cuda
+    results = [_result(tally) for tally in row.tallies]
+    cuda = str(contents.toolkit or runtime or "")
+    name = clean_line(row.file.path.removeprefix(shared))
+    return [name, cuda, *results, clean_line(" ".join(_code(row)), 2000)]
+
+
+def _result(tally: Tally) -> str:
+    if not tally.total:
+        return ""
+    if tally.sass == tally.total:
+        return "yes"
+    if tally.sass:
+        return f"{tally.sass}/{tally.total}"
+    return "JIT" if tally.ptx else "no"
+
+
+def _at(items: Sequence[str], place: int) -> str:
+    return items[place] if place < len(items) else ""
+
+
+def _summary(report: ScanReport, plain: int, style: Style) -> list[str]:
+    contents = [row.file.contents for row in report.rows]
+    floors = [c.linkage.floor("GLIBC") for c in contents]
+    glibc = max((f for f in floors if f), key=lambda version: version.low, default=None)
+    cuda = sorted({str(c.binary("").cuda) for c in contents if c.binary("").cuda})
+    own = {row.file.path.rsplit("/", 1)[-1] for row in report.rows}
+    own |= {c.linkage.soname for c in contents}
+    outside = sorted({name for c in contents for name in c.linkage.needed} - own)
+    lines = _field("glibc", f"{glibc} or newer" if glibc else "", style)
+    lines += _field("CUDA", ", ".join(f"runtime {version}" for version in cuda), style)
+    lines += _field("Ascend", ", ".join(report.scan.socs), style)
+    lines += _field("outside", _names(outside, style), style)
+    lines += _field("plain", f"{_count(plain)} without GPU code" if plain else "", style)
+    for row in report.rows:
+        if row.file.contents.unreadable:
+            text = f"{row.file.path}: {row.file.contents.unreadable}"
+            lines += _field("broken", clean_line(text), style)
+    lines += _field("note", report.scan.incomplete, style)
+    legend = any(_result(tally) not in ("", "yes") for row in report.rows for tally in row.tallies)
+    return lines + _field("legend", _LEGEND if legend else "", style)
+
+
+def _names(names: Sequence[str], style: Style) -> str:
+    shown = names if style.verbose else names[:_NAMES_SHOWN]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return clean_line(", ".join(shown), 4000) + more
+
+
+def _field(label: str, text: str, style: Style) -> list[str]:
+    if not text:
+        return []
+    wrapped = textwrap.wrap(text, max(style.width - 9, 24), break_on_hyphens=False)
+    return [f"{label:<9}{wrapped[0]}", *(f"{'':<9}{line}" for line in wrapped[1:])]
