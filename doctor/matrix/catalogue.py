@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct, field
 
 from doctor.matrix.model import Row
@@ -116,3 +118,36 @@ class ImageDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     as_of: str
     images: tuple[ContainerImage, ...] = ()
+
+
+def find_npu(rows: Iterable[Npu], name: str, soc: str, pci_id: str) -> Npu | None:
+    """The chip that the words name; None if none does, or chips of several generations do."""
+    found = [row for row in rows if not pci_id or pci_id.lower() in row.pci]
+    for wanted in filter(None, (soc, name)):
+        exact = [row for row in found if _chip(wanted) in _chips(row)]
+        found = exact or [row for row in found if any(p in wanted for p in row.products)]
+    return found[0] if len({row.generation for row in found}) == 1 else None
+
+
+def _chips(row: Npu) -> set[str]:
+    return {_chip(text) for text in (row.key, *row.names, *row.socs)}
+
+
+def _chip(name: str) -> str:
+    """Compare chip names without the word Ascend, case and spaces."""
+    return name.lower().removeprefix("ascend").strip()
+
+
+def find_distro(rows: Iterable[Distro], name: str, version: str) -> Distro | None:
+    """The row whose id or alias is the name and whose versions hold VERSION_ID."""
+    plain = name.lower().strip()
+    for row in rows:
+        if plain in (row.id, *row.aliases) and any(_holds(v, version) for v in row.versions):
+            return row
+    return None
+
+
+def _holds(pattern: str, version: str) -> bool:
+    """Tell whether VERSION_ID is the pattern, or begins as "8.*" does."""
+    stem = pattern.removesuffix(".*")
+    return version == stem or (pattern != stem and version.startswith(stem + "."))

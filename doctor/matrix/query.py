@@ -18,6 +18,8 @@ from doctor.matrix.catalogue import (
     NpuDomain,
     Xid,
     XidDomain,
+    find_distro,
+    find_npu,
 )
 from doctor.matrix.gpu_names import GpuIndex
 from doctor.matrix.model import (
@@ -206,26 +208,12 @@ class Matrix:
 
         None if none fits, or if chips of several generations do ("910B" names two).
         """
-        found = [row for row in self.npus if not pci_id or pci_id.lower() in row.pci]
-        for wanted in filter(None, (soc, name)):
-            exact = [
-                row
-                for row in found
-                if _chip(wanted) in map(_chip, (row.key, *row.names, *row.socs))
-            ]
-            found = exact or [row for row in found if any(p in wanted for p in row.products)]
-        return found[0] if len({row.generation for row in found}) == 1 else None
+        return find_npu(self.npus, name, soc, pci_id)
 
     def distro(self, name: str, version: str) -> Distro | None:
         """The release of a distribution by os-release ID or name and VERSION_ID."""
         domain: DistroDomain = self._read("distros")
-        plain = name.lower().strip()
-        for row in domain.distros:
-            if plain in (row.id, *row.aliases) and any(
-                _is_within(version, v) for v in row.versions
-            ):
-                return row
-        return None
+        return find_distro(domain.distros, name, version)
 
     def xid(self, number: int) -> Xid | None:
         """What an Xid number of the kernel log means."""
@@ -292,14 +280,3 @@ def _beyond(claim: Claim, version: Version | None) -> str:
 
 def _release(text: str) -> tuple[int, ...]:
     return Version(text).release
-
-
-def _chip(name: str) -> str:
-    """Compare chip names without the word Ascend, case and spaces."""
-    return name.lower().removeprefix("ascend").strip()
-
-
-def _is_within(version: str, pattern: str) -> bool:
-    """Tell whether VERSION_ID is the pattern, or begins as "8.*" does."""
-    stem = pattern.removesuffix(".*")
-    return version == stem or (pattern != stem and version.startswith(stem + "."))
