@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from doctor.facts import Facts, Scope, Specifier, Version, Workload
-from doctor.matrix import Matrix
-from doctor.matrix.query import capability_matches
+from doctor.matrix import Matrix, capability_matches
 
 Answer = bool | None
 

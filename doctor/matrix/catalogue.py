@@ -1,4 +1,4 @@
-"""Rows that describe things rather than versions: NPUs, distributions, Xid numbers, images."""
+"""Rows that describe things rather than versions: NPUs, distributions, Xids, images, causes."""
 
 from __future__ import annotations
 
@@ -151,3 +151,18 @@ def _holds(pattern: str, version: str) -> bool:
     """Tell whether VERSION_ID is the pattern, or begins as "8.*" does."""
     stem = pattern.removesuffix(".*")
     return version == stem or (pattern != stem and version.startswith(stem + "."))
+
+
+class Cause(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cause of the closed list: its rung, and causes of which it is often a symptom."""
+
+    rung: str | None
+    after: tuple[str, ...]
+    text: str
+
+
+class CauseDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The closed list of causes."""
+
+    rungs: tuple[str, ...]
+    causes: dict[str, Cause]

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from doctor.errors import MatrixError
-from doctor.matrix.catalogue import DistroDomain, ImageDomain, NpuDomain, XidDomain
-from doctor.matrix.model import (
-    CauseDomain,
-    CudaDomain,
-    DriverDomain,
-    EngineDomain,
-    GpuDomain,
-    SignatureDomain,
-)
-from doctor.matrix.query import Matrix
-
-Domain = TypeVar("Domain")
+from doctor.matrix.cache import cache_folder, read_compiled, write_compiled
+from doctor.matrix.domains import SHAPES, shape_of
+from doctor.matrix.overlay import overlaid, overlay_files
+from doctor.matrix.query import Fingerprint, Matrix
 
 DATA = Path(__file__).parent / "data"
 COMPILED = Path(__file__).parent / "compiled"
 
-# Domains that are not engines or frameworks; every other file is an EngineDomain.
-SHAPES: dict[str, Any] = {
-    "ascend-npus": NpuDomain,
-    "causes": CauseDomain,
-    "cuda": CudaDomain,
-    "distros": DistroDomain,
-    "drivers": DriverDomain,
-    "gpus": GpuDomain,
-    "images": ImageDomain,
-    "signatures": SignatureDomain,
-    "xid": XidDomain,
-}
+_AS_OF = re.compile(rb"^as_of: *['\"]?(\d{4}-\d\d-\d\d)", re.MULTILINE)
 
 
 def engine_names(data: Path = DATA) -> tuple[str, ...]:
@@ -45,58 +27,89 @@ def engine_names(data: Path = DATA) -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in data.glob("*.yaml") if p.stem not in SHAPES))
 
 
-def load_matrix(data: Path = DATA) -> Matrix:
-    """Return the matrix; domains are read on first use."""
-    return Matrix(lambda name: _load(name, data), engine_names(data))
+def load_matrix(data: Path = DATA, overlays: Sequence[Path] = ()) -> Matrix:
+    """Return the matrix; domains are read on first use.
+
+    `overlays` are absolute paths of YAML files, or folders of them, whose rows add to
+    the matrix or, on purpose, replace rows of it; later ones win.
+    """
+    files = overlay_files(overlays)
+    names = {*engine_names(data), *(f.stem for f in files if f.stem not in SHAPES)}
+    sources = (*sorted(data.glob("*.yaml")), *files)
+    return Matrix(
+        lambda name: _read(name, data, files),
+        tuple(sorted(names)),
+        lambda: fingerprint(sources),
+    )
 
 
-def _load(name: str, data: Path) -> Any:
-    shape = SHAPES.get(name, EngineDomain)
-    source = data / f"{name}.yaml"
+def fingerprint(sources: Sequence[Path]) -> Fingerprint:
+    """Short digest and newest date of the files that a matrix is made of."""
+    total = hashlib.sha256()
+    newest = ""
+    for path in sources:
+        content = _bytes_of(path)
+        total.update(f"{path.name} {hashlib.sha256(content).hexdigest()}\n".encode())
+        stated = _AS_OF.search(content)
+        newest = max(newest, stated[1].decode() if stated else "")
+    return Fingerprint(version=total.hexdigest()[:12], as_of=newest)
+
+
+def _read(name: str, data: Path, overlays: tuple[Path, ...]) -> Any:
+    layers = list(_layers(name, data, overlays))
+    if not layers:
+        raise MatrixError(f"no matrix domain {name!r}", "reinstall llm-doctor")
+    base = _domain(name, layers[0])
+    for path in layers[1:]:
+        base = overlaid(base, _fresh(name, path), path)
+    return base
+
+
+def _layers(name: str, data: Path, overlays: tuple[Path, ...]) -> Iterator[Path]:
+    own = data / f"{name}.yaml"
+    if own.exists():
+        yield own
+    yield from (path for path in overlays if path.stem == name)
+
+
+def _domain(name: str, source: Path) -> Any:
+    digest = hashlib.sha256(_bytes_of(source)).hexdigest()
+    cached = cache_folder() / f"{name}.json"
+    for payload in (
+        read_compiled(COMPILED / f"{name}.json", digest),
+        read_compiled(cached, digest, own_only=True),
+    ):
+        domain = _decoded(payload, name)
+        if domain is not None:
+            return domain
+    return _compiled(name, source, cached, digest)
+
+
+def _decoded(payload: bytes | None, name: str) -> Any:
+    """The domain, or None for a payload that an older or damaged version left behind."""
     try:
-        digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    except OSError as fault:
-        raise MatrixError(f"no matrix domain {name!r}: {fault}", "reinstall llm-doctor") from None
-    for folder in (COMPILED, cache_folder()):
-        payload = _fresh(folder / f"{name}.json", digest)
-        if payload is not None:
-            return _decode(payload, shape)
-    return _decode(_compile_into_cache(name, source, shape, digest), shape)
-
-
-def _decode(payload: bytes, shape: Any) -> Any:
-    return msgspec.json.decode(payload, type=shape)
-
-
-def cache_folder() -> Path:
-    """The user's cache folder for compiled domains."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "llm-doctor" / "matrix"
-
-
-def _fresh(path: Path, digest: str) -> bytes | None:
-    """Payload of a compiled file if its first line is the digest of the source."""
-    try:
-        head, _, payload = path.read_bytes().partition(b"\n")
-    except OSError:
+        return msgspec.json.decode(payload, type=shape_of(name)) if payload else None
+    except msgspec.MsgspecError:
         return None
-    return payload if head == digest.encode() else None
 
 
-def _compile_into_cache(name: str, source: Path, shape: Any, digest: str) -> bytes:
+def _compiled(name: str, source: Path, cached: Path, digest: str) -> Any:
     from doctor.matrix.compile import compile_domain
 
-    payload = compile_domain(source, shape)
-    write_compiled(cache_folder() / f"{name}.json", payload, digest)
-    return payload
+    payload = compile_domain(source, shape_of(name))
+    write_compiled(cached, payload, digest)
+    return msgspec.json.decode(payload, type=shape_of(name))
 
 
-def write_compiled(path: Path, payload: bytes, digest: str) -> None:
-    """Write a compiled domain whole or not at all; an unwritable folder is no fault."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+def _fresh(name: str, source: Path) -> Any:
+    """The domain of an overlay file: small, so never cached."""
+    from doctor.matrix.compile import compile_domain
+
+    return msgspec.json.decode(compile_domain(source, shape_of(name)), type=shape_of(name))
+
+
+def _bytes_of(path: Path) -> bytes:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_bytes(digest.encode() + b"\n" + payload)
-        os.replace(scratch, path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
+        return path.read_bytes()
+    except OSError as fault:
+        raise MatrixError(f"cannot read {path}: {fault}", "reinstall llm-doctor") from None

@@ -258,21 +258,6 @@ class EngineDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     claims: tuple[Claim, ...] = ()
 
 
-class Cause(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cause of the closed list: its rung, and causes of which it is often a symptom."""
-
-    rung: str | None
-    after: tuple[str, ...]
-    text: str
-
-
-class CauseDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The closed list of causes."""
-
-    rungs: tuple[str, ...]
-    causes: dict[str, Cause]
-
-
 class Candidate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A cause that a log signature may speak of; `when` are the facts that make it so.
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from doctor.facts import ComputeCapability, Device, Specifier, Version
+from doctor.facts import ComputeCapability, Device, Version
 from doctor.matrix.architectures import ModelDomain, ModelRow
 from doctor.matrix.catalogue import (
+    Cause,
+    CauseDomain,
     ContainerImage,
     Distro,
     DistroDomain,
@@ -21,11 +23,9 @@ from doctor.matrix.catalogue import (
     find_distro,
     find_npu,
 )
+from doctor.matrix.claims import ClaimMatch, beyond, in_range
 from doctor.matrix.gpu_names import GpuIndex
 from doctor.matrix.model import (
-    Cause,
-    CauseDomain,
-    Claim,
     CompilerTargets,
     CudaDomain,
     CudaFamily,
@@ -43,19 +43,25 @@ from doctor.matrix.model import (
 
 
 @dataclass(frozen=True)
-class ClaimMatch:
-    """A claim that speaks of a version; `extrapolated` names `verified_to` if that was passed."""
+class Fingerprint:
+    """What a matrix is made of: a short digest of its sources, the date of the newest."""
 
-    claim: Claim
-    extrapolated: str = ""
+    version: str = ""
+    as_of: str = ""
 
 
 class Matrix:
     """The compatibility matrix. Domains load on first use through `read`."""
 
-    def __init__(self, read: Callable[[str], Any], engine_names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        read: Callable[[str], Any],
+        engine_names: tuple[str, ...],
+        fingerprint: Callable[[], Fingerprint] = Fingerprint,
+    ) -> None:
         self._read = read
         self.engine_names = engine_names
+        self._fingerprint = fingerprint
         self._engines: dict[str, EngineDomain] = {}
 
     # -- domains -------------------------------------------------------------
@@ -115,15 +121,20 @@ class Matrix:
         domains = (self.engine(name) for name in self.engine_names)
         return {package: d.name for d in domains if d for package in d.packages}
 
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Digest and date of everything that this matrix is made of."""
+        return self._fingerprint()
+
     @property
     def version(self) -> str:
-        """Short digest of the matrix's sources."""
-        return ""
+        """Short digest of the matrix's sources, overlays included."""
+        return self.fingerprint.version
 
     @property
     def as_of(self) -> str:
-        """Date of the newest domain that was read."""
-        return self.cuda.as_of
+        """Date of the newest source."""
+        return self.fingerprint.as_of
 
     # -- CUDA and driver -----------------------------------------------------
 
@@ -251,31 +262,8 @@ class Matrix:
         for claim in domain.claims if domain else ():
             if claim.kind != kind or (key is not None and claim.key != key):
                 continue
-            if version is None or _in_range(claim, version):
-                yield ClaimMatch(claim, _beyond(claim, version))
-
-
-def capability_matches(spec: str, capability: ComputeCapability) -> bool:
-    """Tell whether a compute capability satisfies a `when` of a claim: ">=8.0,<9.0" or "9.0|10.0".
-
-    Compared as numbers with two parts, so 10.0 is above 9.0 and 12.0 is not a kind of 10.
-    """
-    if spec[:1] in "<>=!~":
-        parsed = Specifier.parse(spec)
-        return parsed is not None and parsed.admits(Version(str(capability))) is True
-    return str(capability) in spec.split("|")
-
-
-def _in_range(claim: Claim, version: Version) -> bool:
-    if claim.since and version.older_than(Version(claim.since)) is True:
-        return False
-    return not (claim.until and version.at_least(Version(claim.until)) is True)
-
-
-def _beyond(claim: Claim, version: Version | None) -> str:
-    if version is None or not claim.verified_to:
-        return ""
-    return claim.verified_to if version.newer_than(Version(claim.verified_to)) is True else ""
+            if version is None or in_range(claim, version):
+                yield ClaimMatch(claim, beyond(claim, version))
 
 
 def _release(text: str) -> tuple[int, ...]:

@@ -1,0 +1,52 @@
+"""Compiled domains on disk: JSON under a first line with the digest of its source."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for compiled domains."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "llm-doctor" / "matrix"
+
+
+def read_compiled(path: Path, digest: str, own_only: bool = False) -> bytes | None:
+    """The JSON of a compiled file if it was made from the source of that digest.
+
+    With `own_only` a file that someone else owns or can write counts as absent: what
+    the matrix says ends up in commands that people run.
+    """
+    try:
+        with path.open("rb") as file:
+            if own_only and not _is_own(os.fstat(file.fileno())):
+                return None
+            head, _, payload = file.read().partition(b"\n")
+    except OSError:
+        return None
+    return payload if head == digest.encode() else None
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def write_compiled(path: Path, payload: bytes, digest: str) -> None:
+    """Write a compiled domain whole or not at all; an unwritable folder is no fault."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        scratch.write_bytes(digest.encode() + b"\n" + payload)
+        scratch.chmod(0o644)
+        os.replace(scratch, path)
+    except OSError:
+        _forget(scratch)
+
+
+def _forget(scratch: Path) -> None:
+    try:
+        scratch.unlink(missing_ok=True)
+    except OSError:
+        return

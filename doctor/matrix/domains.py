@@ -1,0 +1,59 @@
+"""Which shape each data file of the matrix has, and what tells its rows apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from doctor.matrix.architectures import ModelDomain
+from doctor.matrix.catalogue import CauseDomain, DistroDomain, ImageDomain, NpuDomain, XidDomain
+from doctor.matrix.model import (
+    CudaDomain,
+    DriverDomain,
+    EngineDomain,
+    GpuDomain,
+    SignatureDomain,
+)
+
+# Domains that are not engines or frameworks; every other file is an EngineDomain.
+SHAPES: dict[str, Any] = {
+    "ascend-npus": NpuDomain,
+    "causes": CauseDomain,
+    "cuda": CudaDomain,
+    "distros": DistroDomain,
+    "drivers": DriverDomain,
+    "gpus": GpuDomain,
+    "images": ImageDomain,
+    "models": ModelDomain,
+    "signatures": SignatureDomain,
+    "xid": XidDomain,
+}
+
+# The fields that name a row, by the list in which it stands.
+IDENTITY: dict[str, tuple[str, ...]] = {
+    "branches": ("branch",),
+    "claims": ("id",),
+    "compilers": ("cuda",),
+    "distros": ("id", "versions"),
+    "families": ("major",),
+    "forward_compat": ("cuda",),
+    "gpus": ("key",),
+    "image_requirements": ("cuda",),
+    "images": ("repository", "tag", "since"),
+    "models": ("repo",),
+    "npus": ("key",),
+    "releases": ("version",),
+    "signatures": ("id",),
+    "socs": ("capability",),
+    "toolkits": ("version",),
+    "xids": ("number",),
+}
+
+
+def shape_of(name: str) -> Any:
+    """The type of a domain, by the name of its file."""
+    return SHAPES.get(name, EngineDomain)
+
+
+def identity(field: str, row: Any) -> tuple[Any, ...]:
+    """What tells this row from the others of its list."""
+    return tuple(getattr(row, part) for part in IDENTITY[field])
