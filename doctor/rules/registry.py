@@ -9,6 +9,16 @@ from doctor.rules import (
     driver_match,
     driver_modules,
     driver_state,
+    engine_features,
+    engine_support,
+    framework,
+    framework_abi,
+    framework_pins,
+    model,
+    model_parallel,
+    python,
+    python_requirements,
+    python_toolchain,
 )
 from doctor.rules.engine import Rule
 
@@ -19,4 +29,14 @@ RULES: tuple[Rule, ...] = (
     *driver_fabric.RULES,
     *driver_state.RULES,
     *cuda_code.RULES,
+    *python.RULES,
+    *python_requirements.RULES,
+    *python_toolchain.RULES,
+    *framework.RULES,
+    *framework_pins.RULES,
+    *framework_abi.RULES,
+    *engine_support.RULES,
+    *engine_features.RULES,
+    *model.RULES,
+    *model_parallel.RULES,
 )

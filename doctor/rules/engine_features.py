@@ -1,0 +1,323 @@
+"""Rules about parts of an engine that the release or the card lacks: attention, models, env."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from doctor.facts import Missing, MissingFact
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix.model import Claim
+from doctor.rules import cards
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.model_facts import architecture_names, argument, environment
+from doctor.rules.settings import Judgement, Setting, applicable, fold, judge, need, settings
+from doctor.rules.software import Software, engine
+
+# Variables that name one folder or file: nvcc, CMake, torch and the engines append to them.
+_SINGLE_PATHS = (
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDACXX",
+    "CUDNN_PATH",
+    "TRITON_PTXAS_PATH",
+    "HF_HOME",
+    "ROCM_PATH",
+    "HIP_PATH",
+    "ASCEND_HOME_PATH",
+    "ASCEND_TOOLKIT_HOME",
+    "ATB_HOME_PATH",
+)
+_BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
+
+
+@rule("ENG301", cause="attention-backend-unsupported", severity=Severity.ERROR)
+def attention_backend_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The attention back end that was chosen does not run on this card or is gone from the release.
+
+    What: the back end from the arguments or environment against the capabilities and
+        versions that the matrix records for it. Capabilities are lists and ranges: a
+        consumer Blackwell is not "at least" a data-centre one.
+    Why: kernels are instantiated for certain architectures; the engine refuses at start
+        or at the first request.
+    How to fix: leave the back end unset, or choose one that the finding names.
+    Silent when: none was chosen. A warning where the back end is not listed for the card,
+        without a statement that it is refused.
+    Sources: back-end selection code and documentation (rows in the matrix).
+    """
+    name, at = _chosen_backend(case)
+    found = engine(case, matrix)
+    checks = [
+        (lambda s=setting: _backend_faults(matrix, found, s, (name, at)))
+        for setting in settings(case, matrix)
+    ]
+    yield from each(checks)
+
+
+def _chosen_backend(case: Case) -> tuple[str, str]:
+    stated, at = argument(case, "attention_backend")
+    if stated:
+        return str(stated), at
+    env = environment(case)
+    for variable in _BACKEND_VARIABLES:
+        if env.get(variable):
+            return env[variable], f"environment {variable}"
+    raise NotApplicable("no attention back end was chosen")
+
+
+def _backend_faults(
+    matrix: Matrix, found: Software, setting: Setting, chosen: tuple[str, str]
+) -> Iterator[Fault]:
+    name, at = chosen
+    result = judge(matrix, found, "attention-backend", name, setting)
+    need(result, f"attention back end {name} of {found.name}")
+    fault = refusal(matrix, found, setting, result, f"attention back end {name}")
+    if fault is not None:
+        others = _other_backends(matrix, found, setting, name)
+        remedy = Remedy(f"leave it unset or choose {others}" if others else "leave it unset")
+        yield replace(
+            fault,
+            evidence=(*fault.evidence, Evidence(f"back end {name}", at)),
+            remedies=(*fault.remedies, remedy),
+        )
+
+
+def _other_backends(matrix: Matrix, found: Software, setting: Setting, name: str) -> str:
+    able = applicable(matrix, found, "attention-backend", setting)
+    names = [m.claim.key for m in able if m.claim.value == "supported" and m.claim.key != name]
+    return ", ".join(dict.fromkeys(names))
+
+
+def refusal(
+    matrix: Matrix, found: Software, setting: Setting, result: Judgement, what: str
+) -> Fault | None:
+    """The fault of a judgement: refused (the rule's severity) or not listed (a warning)."""
+    device = setting.device
+    where = f" on {cards.label(device)}" if device is not None else ""
+    seen = (cards.evidence(device, matrix),) if device is not None else ()
+    subject = device.id if device is not None else ""
+    if result.refused is not None:
+        claim = result.refused.claim
+        return Fault(
+            _refused_text(claim, found, what, where),
+            evidence=(found.evidence, *seen),
+            remedies=(Remedy(claim.remedy),) if claim.remedy else (),
+            sources=claim.source,
+            subject=subject,
+            severity=Severity.INFO if claim.data.get("effect") else None,
+            extrapolated=result.refused.extrapolated,
+        )
+    if result.listed and setting.capability is not None:
+        return Fault(
+            f"{what} of {found.label} is not listed for compute capability "
+            f"{setting.capability}{where}; it is for {_specs(result.listed)}",
+            evidence=(found.evidence, *seen),
+            sources=result.listed[0].source,
+            subject=subject,
+            severity=Severity.WARNING,
+        )
+    return None
+
+
+def _refused_text(claim: Claim, found: Software, what: str, where: str) -> str:
+    why = f": {claim.text}" if claim.text else ""
+    if claim.value == "removed":
+        since = f" since {claim.since}" if claim.since else ""
+        return f"{found.label} has no {what}{since}{why}"
+    return f"{what} does not work with {found.label}{where}{why}"
+
+
+def _specs(claims: tuple[Claim, ...]) -> str:
+    return " or ".join(dict.fromkeys(c.when.get("capability", "others") for c in claims))
+
+
+@rule("ENG302", cause="attention-backend-unsupported", severity=Severity.ERROR)
+def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The attention that the engine uses by itself does not run on this card.
+
+    What: claims about default kernels of a release against the card, unless the variable
+        or argument that turns them off is set; and kernels that a model needs.
+    Why: the engine has no other path for that model, or does not choose it by itself.
+    How to fix: turn the kernel off as the finding says, or another card or release.
+    Silent when: a back end was chosen, or the switch is set.
+    Sources: documentation and threads of the engine (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    env = environment(case)
+    for setting in settings(case, matrix):
+        for match in applicable(matrix, found, "default-attention", setting):
+            if match.claim.value != "unsupported" or _switched_off(match.claim, env):
+                continue
+            if not _model_matches(case, matrix, match.claim):
+                continue
+            result = Judgement(refused=match)
+            fault = refusal(matrix, found, setting, result, match.claim.key)
+            if fault is not None:
+                yield fault
+
+
+def _switched_off(claim: Claim, env: dict[str, str]) -> bool:
+    switches = claim.data.get("unless_env", {})
+    return any(env.get(name, "").lower() == str(value).lower() for name, value in switches.items())
+
+
+def _model_matches(case: Case, matrix: Matrix, claim: Claim) -> bool:
+    wanted = claim.data.get("model", "")
+    if not wanted:
+        return True
+    return any(re.search(wanted, name, re.IGNORECASE) for name in architecture_names(case, matrix))
+
+
+@rule("ENG401", cause="model-not-supported-by-version", severity=Severity.ERROR)
+def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine release, or the transformers beside it, is older than the model's architecture.
+
+    What: the architecture and model_type of the model against the first version that
+        knows it, for the engine and for transformers.
+    Why: the loader stops with "Transformers does not recognize this architecture" or
+        "architectures are not supported".
+    How to fix: the first release that knows the model, or newer.
+    Silent when: the model's architecture is not known, or not in the matrix.
+    Sources: model registries of the releases (rows in the matrix).
+    """
+    names = architecture_names(case, matrix)
+    if not names:
+        raise MissingFact("model architecture", Missing.NOT_STATED)
+    found = engine(case, matrix)
+    subjects = [found, *_transformers(case, matrix)]
+    for subject in subjects:
+        yield from _unknown_models(matrix, subject, names)
+
+
+def _transformers(case: Case, matrix: Matrix) -> Iterator[Software]:
+    from doctor.rules.software import installed
+
+    found = installed(case, matrix, "transformers")
+    if found is not None:
+        yield found
+
+
+def _unknown_models(matrix: Matrix, subject: Software, names: list[str]) -> Iterator[Fault]:
+    folded = {fold(name) for name in names}
+    for match in matrix.claims(subject.name, "model"):
+        claim = match.claim
+        if fold(claim.key) not in folded or not _predates(subject, claim):
+            continue
+        first = f" {claim.since} is the first that does" if claim.since else ""
+        yield Fault(
+            f"{subject.label} does not know {claim.key};{first}"
+            if claim.value != "unsupported"
+            else f"{subject.label} does not serve {claim.key}: {claim.text}",
+            evidence=(subject.evidence, Evidence(f"model architecture {claim.key}")),
+            remedies=_upgrade(subject, claim),
+            sources=claim.source,
+        )
+
+
+def _predates(subject: Software, claim: Claim) -> bool:
+    from doctor.facts import Version
+
+    if claim.value == "unsupported":
+        return True
+    versions = subject.versions
+    if not versions or not claim.since:
+        return False
+    return all(v.older_than(Version(claim.since)) is True for v in versions)
+
+
+def _upgrade(subject: Software, claim: Claim) -> tuple[Remedy, ...]:
+    if claim.remedy:
+        return (Remedy(claim.remedy),)
+    if not claim.since:
+        return ()
+    wanted = f"'{subject.name}>={claim.since}'"
+    return (Remedy(f"upgrade to {claim.since} or newer", (f"uv pip install {wanted}",)),)
+
+
+@rule("ENG501", cause="env-var-malformed", severity=Severity.ERROR)
+def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A variable that must name one folder holds a list, blanks or quotes.
+
+    What: CUDA_HOME and its like, in the environment of the engine or of its scope.
+    Why: build tools append /bin/nvcc to the text as it is; `export CUDA_HOME=$CUDA_HOME:/x`
+        leaves a leading colon and no such file exists.
+    How to fix: export the one folder.
+    Silent when: the variable is not set or names one absolute path.
+    Sources: vllm-project/vllm issue 36077; nvcc and torch.utils.cpp_extension.
+    """
+    for name, value in environment(case, needed=True).items():
+        if name in _SINGLE_PATHS and value and _is_malformed(value):
+            clean = next((part for part in value.strip("'\" ").split(":") if part), "")
+            yield Fault(
+                f"{name} is {value!r}; it must name one folder",
+                evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
+                remedies=(Remedy("set the one folder", (f"export {name}={clean}",)),),
+            )
+
+
+def _is_malformed(value: str) -> bool:
+    is_windows_drive = re.match(r"[A-Za-z]:[\\/]", value) is not None
+    return not is_windows_drive and (
+        ":" in value or ";" in value or value != value.strip() or value[0] in "'\""
+    )
+
+
+@rule("ENG502", cause="env-var-malformed", severity=Severity.ERROR)
+def engine_variable_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An environment variable of the engine has a value that the engine does not take.
+
+    What: variables in the environment against the values or the pattern that the release
+        accepts; variables that must not be set in service.
+    Why: some values stop the engine, others are ignored without a word.
+    How to fix: a value that the finding names, or unset it.
+    Silent when: the matrix does not know the variable. A variable that the release no
+        longer reads is a warning.
+    Sources: environment modules of the engines (rows in the matrix).
+    """
+    env = environment(case, needed=True)
+    found = engine(case, matrix)
+    for match in applicable(matrix, found, "env-var", settings(case, matrix)[0]):
+        value = env.get(match.claim.key)
+        if value is not None:
+            yield from _variable_faults(case, found, match, value)
+
+
+def _variable_faults(case: Case, found: Software, match: ClaimMatch, value: str) -> Iterator[Fault]:
+    claim = match.claim
+    problem, severity = _problem(claim, value)
+    if problem:
+        yield Fault(
+            f"{claim.key}={value!r}: {problem} ({found.label})",
+            evidence=(Evidence(f"{claim.key}={value}", case.scope.env.at),),
+            remedies=(Remedy(claim.remedy or f"unset {claim.key}", (f"unset {claim.key}",)),),
+            sources=claim.source,
+            severity=severity,
+            extrapolated=match.extrapolated,
+        )
+
+
+def _problem(claim: Claim, value: str) -> tuple[str, Severity | None]:
+    allowed = [str(item).lower() for item in claim.data.get("allowed", ())]
+    pattern = str(claim.data.get("pattern", ""))
+    if claim.value == "removed":
+        return "this release does not read it", Severity.WARNING
+    if claim.data.get("must_be") == "unset":
+        return claim.text or "it must not be set in service", Severity.WARNING
+    if allowed and value.lower() not in allowed:
+        return f"allowed are {', '.join(allowed)}", None
+    if pattern and re.fullmatch(pattern, value) is None:
+        return "the value does not have the form that is read", None
+    return "", None
+
+
+RULES = (
+    attention_backend_refused,
+    default_attention_refused,
+    model_unknown_to_release,
+    path_variable_malformed,
+    engine_variable_refused,
+)

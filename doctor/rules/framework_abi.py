@@ -1,0 +1,110 @@
+"""Rules about compiled extensions that were built against something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Binary, Package, Specifier, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.framework_pins import COMPANIONS
+from doctor.rules.software import Software, admits, packages, software, torch_version
+
+# Starts of mangled names, and of plain ones, by the library that should define them.
+_TORCH_SYMBOLS = ("_ZN3c10", "_ZNK3c10", "_ZN2at", "_ZNK2at", "_ZN5torch", "_ZNK5torch", "_ZTVN")
+_SHOWN = 3
+
+
+def _reinstall(name: str, torch: Version | None) -> Remedy:
+    beside = f" torch=={torch.public}" if torch is not None and torch.is_exact else ""
+    return Remedy(
+        f"install a build of {name} for the torch that is here",
+        (
+            f"uv pip install --reinstall {name}{beside}",
+            f"pip install --no-build-isolation --no-binary {name} {name}",
+        ),
+        role="python_env",
+    )
+
+
+@rule("FRM301", cause="abi-mismatch", severity=Severity.ERROR)
+def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An extension was built against another torch than the one that is installed.
+
+    What: for each installed distribution with compiled torch code, the torch that its
+        release was built against (the matrix), or that is stated, against the torch here.
+    Why: torch keeps no stable C++ ABI between minor releases; the import ends in
+        "undefined symbol: _ZN3c10...".
+    How to fix: the build of the extension that pairs with the torch, or the torch that
+        the engine pins.
+    Silent when: the extension uses torch's stable ABI, or the pair is not in the matrix.
+    Sources: METADATA of the extensions (rows in the matrix); PyTorch ABI notes.
+    """
+    torch = torch_version(case)
+    if torch is None:
+        case.scope.packages.known("packages")
+        raise NotApplicable("no torch in this scope")
+    for package in packages(case):
+        spec, sources = _built_for(case, matrix, package)
+        if spec and admits(spec, torch) is False:
+            yield Fault(
+                f"{package.name} {package.version} was built for torch{spec}; {torch} is here",
+                evidence=(
+                    Evidence(f"{package.name} {package.version}", package.location),
+                    Evidence(f"torch {torch}", case.scope.torch.at),
+                ),
+                remedies=(_reinstall(package.name, torch),),
+                sources=sources,
+            )
+
+
+def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple[str, ...]]:
+    """The torch that a distribution was compiled against as an exact specifier, or ""."""
+    stated = case.scope.built_for.get(package.name, "").lower()
+    if stated.startswith("torch"):
+        version = stated.removeprefix("torch").strip(" =")
+        return (f"=={version}.*" if Specifier.parse(f"=={version}.*") else "", ())
+    if package.name in COMPANIONS or not _is_extension(matrix, package.name):
+        return "", ()
+    found: Software = software(matrix, matrix.engine_packages[package.name], package.version)
+    specs = {row.pins.get("torch", "") for row in found.rows}
+    spec = specs.pop() if len(specs) == 1 else ""
+    return (spec, found.rows[0].source) if spec.startswith("==") else ("", ())
+
+
+def _is_extension(matrix: Matrix, name: str) -> bool:
+    """Distributions with a domain of their own that pin torch; engines have a rule of theirs."""
+    domain = matrix.engine_packages.get(name)
+    return domain in ("xformers", "flash-attn", "bitsandbytes", "flashinfer-python", "auto-gptq")
+
+
+@rule("FRM302", cause="abi-mismatch", severity=Severity.ERROR)
+def symbols_undefined(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A library asks for torch symbols that no library which would load defines.
+
+    What: undefined C++ symbols of extensions, looked up in the libraries that the loader
+        would take; read from the files, nothing is loaded.
+    Why: the extension and libtorch are of different releases or C++ ABIs.
+    How to fix: a build of the extension for the torch that is here.
+    Silent when: the symbols are weak, or are of CUDA, the driver or CANN (other rules).
+    Sources: ELF symbol tables; PyTorch C++ ABI notes.
+    """
+    for binary in case.scope.binaries.known("binaries"):
+        torch_symbols = [s for s in binary.undefined if s.startswith(_TORCH_SYMBOLS)]
+        if torch_symbols:
+            yield _undefined(binary, torch_symbols, torch_version(case))
+
+
+def _undefined(binary: Binary, symbols: list[str], torch: Version | None) -> Fault:
+    shown = ", ".join(symbols[:_SHOWN])
+    more = f" and {len(symbols) - _SHOWN} more" if len(symbols) > _SHOWN else ""
+    name = binary.package or binary.path.rpartition("/")[2]
+    return Fault(
+        f"{name} needs symbols that libtorch does not have: {shown}{more}",
+        evidence=(Evidence(f"undefined {shown}", binary.path), Evidence(f"torch {torch}")),
+        remedies=(_reinstall(name, torch),),
+    )
+
+
+RULES = (extension_for_other_torch, symbols_undefined)

@@ -1,0 +1,205 @@
+"""Rules about torch, its companions and the kernels that an engine ships apart."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from doctor.facts import Package, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.software import Software, admits, engine, software, torch_version
+
+# Built against one torch, or against the engine's own release: another one does not load.
+COMPANIONS = (
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "sgl-kernel",
+    "sglang-kernel",
+    "vllm-flash-attn",
+    "torch-npu",
+)
+_TRIO = ("torch", "torchvision", "torchaudio")
+
+
+def _labels(version: Version) -> str:
+    """What a local label says of the build: "cpu", "cu12", "rocm", or "" if nothing."""
+    label = version.local
+    for kind in ("cpu", "rocm", "xpu"):
+        if label.startswith(kind):
+            return kind
+    return label[:4] if label.startswith("cu1") else ""
+
+
+def _is_vendor_build(version: Version) -> bool:
+    """A pre-release with a label of its own (NVIDIA's and AMD's images carry such torch builds)."""
+    return version.is_prerelease and bool(version.local) and not _labels(version)
+
+
+def _evidence(package: Package) -> Evidence:
+    return Evidence(f"{package.name} {package.version}", package.location)
+
+
+def _reinstall(found: Software, specs: dict[str, str], label: str = "") -> Remedy:
+    wanted = " ".join(shlex.quote(f"{name}{spec}") for name, spec in specs.items())
+    index = f" --index-url https://download.pytorch.org/whl/{label}" if label else ""
+    return Remedy(
+        f"install what {found.label} was built with",
+        (f"uv pip install {wanted}{index}", f"pip install {wanted}{index}"),
+        role="python_env",
+    )
+
+
+def _applies(case: Case) -> None:
+    """Pins are those of the public CUDA and CPU wheels: other vendors build against their own."""
+    others = {d.vendor for d in case.devices} - {"nvidia"}
+    torch = torch_version(case)
+    if others or (torch is not None and (_labels(torch) == "rocm" or _is_vendor_build(torch))):
+        raise NotApplicable("a vendor's own torch build")
+
+
+@rule("FRM201", cause="torch-pin-mismatch", severity=Severity.ERROR)
+def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The installed torch, a companion or the kernel package is not the one the engine pins.
+
+    What: the engine release's pins for torch, torchvision, torchaudio and its own kernel
+        package against what is installed.
+    Why: the engine's extensions are compiled against exactly that torch; another one
+        fails at import with undefined symbols, or worse, later.
+    How to fix: install the pinned versions; to use another torch, take the release of the
+        engine that pins it, or build the engine from source.
+    Silent when: the engine is a vendor's or a source build, torch is a vendor's own, or
+        the version is stated too loosely to decide.
+    Sources: METADATA of the release (rows in the matrix).
+    """
+    _applies(case)
+    found = engine(case, matrix)
+    if not found.is_public_build:
+        raise NotApplicable(f"{found.label} is not the public build")
+    if not any(row.pins for row in found.rows):
+        raise found.unknown()
+    unmet = {}
+    for name in COMPANIONS:
+        package = case.scope.package(name)
+        if package is not None and package.version is not None:
+            spec = _unmet_spec(found, name, package.version)
+            if spec:
+                unmet[name] = (package, spec)
+    if unmet:
+        yield _pin_fault(found, unmet)
+
+
+def _unmet_spec(found: Software, name: str, version: Version) -> str:
+    """The pin that is not met, or "". All releases that the engine may be must agree."""
+    specs = [row.pins.get(name, "") for row in found.rows]
+    if not specs or "" in specs:
+        return ""
+    return specs[0] if all(admits(spec, version) is False for spec in specs) else ""
+
+
+def _pin_fault(found: Software, unmet: dict[str, tuple[Package, str]]) -> Fault:
+    wrong = "; ".join(f"{n}{spec} (installed: {p.version})" for n, (p, spec) in unmet.items())
+    return Fault(
+        f"{found.label} pins {wrong}",
+        evidence=(found.evidence, *(_evidence(package) for package, _ in unmet.values())),
+        remedies=(_reinstall(found, {name: spec for name, (_, spec) in unmet.items()}),),
+        sources=found.rows[0].source,
+        extrapolated=found.beyond,
+    )
+
+
+@rule("FRM202", cause="torch-pin-mismatch", severity=Severity.ERROR)
+def companion_of_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """torchvision, torchaudio or torch-npu belong to another torch than the one installed.
+
+    What: the torch that the companion's release pins against the torch installed; where
+        torch is not stated, the torch that torch-npu implies.
+    Why: the companion's operators register against one libtorch; with another the import
+        ends in "operator torchvision::nms does not exist".
+    How to fix: install the companion that pairs with torch, from the same index.
+    Silent when: the pair is not in the matrix, or a version is stated too loosely.
+    Sources: METADATA of the companions (rows in the matrix).
+    """
+    torch = torch_version(case) or _torch_of_npu(case)
+    if torch is None:
+        case.scope.packages.known("packages")
+        raise NotApplicable("no torch in this scope")
+    if _is_vendor_build(torch):
+        raise NotApplicable("a vendor's own torch build")
+    for name in _TRIO[1:]:
+        package = case.scope.package(name)
+        if package is None or package.version is None:
+            continue
+        found = software(matrix, name, package.version, package.location)
+        specs = [row.pins.get("torch", "") for row in found.rows]
+        if specs and all(spec and admits(spec, torch) is False for spec in specs):
+            yield _companion_fault(found, package, torch, specs[-1])
+
+
+def _torch_of_npu(case: Case) -> Version | None:
+    """torch-npu carries the version of the torch that it extends."""
+    package = case.scope.package("torch-npu")
+    if package is None or package.version is None or not package.version.is_exact:
+        return None
+    release = package.version.release
+    return Version(".".join(map(str, release[:3])))
+
+
+def _companion_fault(found: Software, package: Package, torch: Version, spec: str) -> Fault:
+    return Fault(
+        f"{package.name} {package.version} is for torch{spec}; the torch here is {torch}",
+        evidence=(_evidence(package), Evidence(f"torch {torch}")),
+        remedies=(
+            Remedy(
+                f"install the {package.name} that pairs with torch {torch.public}",
+                (f"uv pip install --reinstall {package.name} torch=={torch.public}",),
+                role="python_env",
+            ),
+        ),
+        sources=found.rows[0].source if found.rows else (),
+        extrapolated=found.beyond,
+    )
+
+
+@rule("FRM203", cause="torch-pin-mismatch", severity=Severity.ERROR)
+def companion_of_other_variant(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Torch and a companion come from different indexes: one for CPU, one for CUDA or ROCm.
+
+    What: the local labels (+cpu, +cu128, +rocm) of torch, torchvision and torchaudio.
+    Why: version numbers match, so `pip check` is content, but the compiled operators do
+        not load into another variant of libtorch.
+    How to fix: install all of them from one index.
+    Silent when: a label is missing (wheels of the default index carry none), or both are
+        for the same CUDA major.
+    Sources: measured: torch +cpu beside torchvision +cu130 dies with "operator
+        torchvision::nms does not exist"; the PyTorch index layout.
+    """
+    torch = torch_version(case)
+    if torch is None:
+        case.scope.packages.known("packages")
+        raise NotApplicable("no torch in this scope")
+    kind = _labels(torch)
+    for name in _TRIO[1:]:
+        package = case.scope.package(name)
+        other = _labels(package.version) if package and package.version else ""
+        if package is None or not kind or not other or kind == other:
+            continue
+        yield Fault(
+            f"torch {torch} and {name} {package.version} are different builds ({kind}, {other})",
+            evidence=(Evidence(f"torch {torch}"), _evidence(package)),
+            remedies=(
+                Remedy(
+                    "install both from the index of one build",
+                    (
+                        f"uv pip install --reinstall torch=={torch.public} {name} --index-url "
+                        f"https://download.pytorch.org/whl/{torch.local}",
+                    ),
+                    role="python_env",
+                ),
+            ),
+        )
+
+
+RULES = (torch_pin_unmet, companion_of_other_torch, companion_of_other_variant)

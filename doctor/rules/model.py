@@ -1,0 +1,211 @@
+"""Rules about number formats: quantization, dtype and KV-cache dtype on this card and release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.engine_features import refusal
+from doctor.rules.model_facts import argument, environment, model_name, quantization_of
+from doctor.rules.settings import Judgement, Setting, applicable, fold, judge, need, settings
+from doctor.rules.software import Software, engine
+
+_DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+_UNSET = ("", "none", "auto", "null", "default")
+_INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
+_METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
+
+
+def _word(case: Case, name: str) -> tuple[str, str]:
+    """An argument as one folded word and where it was read; raises if left to the engine."""
+    value, at = argument(case, name)
+    match = _METHOD.match(str(value or "").strip())
+    word = fold(match[0]) if match else ""
+    if word in _UNSET:
+        raise NotApplicable(f"{name} is left to the engine")
+    return word, at
+
+
+def _judged(
+    case: Case, matrix: Matrix, decide: Callable[[Software, Setting], Iterator[Fault]]
+) -> Iterator[Fault]:
+    """Ask once per different kind of device."""
+    found = engine(case, matrix)
+    checks = [(lambda s=setting: decide(found, s)) for setting in settings(case, matrix)]
+    yield from each(checks)
+
+
+@rule("MDL101", cause="quant-unsupported-on-cc", severity=Severity.ERROR)
+def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The quantization method does not run on this card, or the engine release has dropped it.
+
+    What: the method that was asked for, or that the checkpoint declares, against the cards
+        and versions that the matrix records for it; for compressed-tensors also the scheme
+        (4-bit weights need kernels of their own).
+    Why: each method has kernels for certain cards only; methods leave the engines with
+        time, and the name of a repository does not say which method it uses.
+    How to fix: another quantization of the same model that the finding names, another
+        card, or the last release that has the method.
+    Silent when: no method is stated. A warning where the card is not among those that are
+        listed for the method, without a statement that it is refused.
+    Sources: get_min_capability and method registries of the releases (rows in the matrix).
+    """
+    method, at = _method(case)
+    names = [method, *_schemes(case, method)]
+
+    def decide(found: Software, setting: Setting) -> Iterator[Fault]:
+        results = [(n, judge(matrix, found, "quantization", n, setting)) for n in names]
+        need(results[0][1], f"quantization {method} of {found.name}")
+        for name, result in results:
+            fault = refusal(matrix, found, setting, result, f"quantization {name}")
+            if fault is not None and not _has_plugin(case, result):
+                yield replace(
+                    fault, evidence=(*fault.evidence, Evidence(f"quantization {name}", at))
+                )
+                return
+
+    yield from _judged(case, matrix, decide)
+
+
+def _method(case: Case) -> tuple[str, str]:
+    """The method asked for, else the one that the checkpoint declares."""
+    try:
+        return _word(case, "quantization")
+    except NotApplicable:
+        work = case.workload
+        declared = quantization_of(work.model.value or {}) if work else ""
+        if work is None or not declared:
+            raise
+        return fold(declared), work.model.at
+
+
+def _schemes(case: Case, method: str) -> list[str]:
+    """Narrower names of the method that have rows of their own."""
+    if method != "compressed_tensors":
+        return []
+    config = (case.workload.model.value or {}) if case.workload else {}
+    text = f"{model_name(case)} {config.get('quantization_config', '')}"
+    bits = re.search(r"'num_bits': '?4\b", text)
+    return ["compressed_tensors_w4a16"] if bits or _INT4.search(text) else []
+
+
+def _has_plugin(case: Case, result: Judgement) -> bool:
+    """Tell whether an installed plug-in brings a removed method back."""
+    plugin = result.refused.claim.data.get("plugin", "") if result.refused else ""
+    return bool(plugin) and case.scope.package(str(plugin)) is not None
+
+
+@rule("MDL102", cause="quant-unsupported-on-cc", severity=Severity.ERROR)
+def quantization_is_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The method that was asked for is not the one that the checkpoint declares.
+
+    What: the quantization argument against quantization_config.quant_method of the model.
+    Why: a repository named "...-AWQ" may hold compressed-tensors; the engine refuses a
+        method that contradicts the checkpoint, and the other method has other minimums.
+    How to fix: leave the argument out, so that the checkpoint decides.
+    Silent when: one of the two is not known; the engine converts between them (awq and
+        awq_marlin, gptq and gptq_marlin are one checkpoint format).
+    Sources: vLLM config verification of quantization; vllm-project/vllm issue 29707.
+    """
+    asked, at = _word(case, "quantization")
+    work = case.workload
+    if work is None:
+        raise NotApplicable("no workload")
+    declared = fold(quantization_of(work.model.known("model configuration")))
+    if not declared or _family(asked) == _family(declared):
+        return
+    found = engine(case, matrix)
+    yield Fault(
+        f"{found.label} is told quantization {asked}; the checkpoint is {declared}",
+        evidence=(Evidence(f"quantization={asked}", at), Evidence(declared, work.model.at)),
+        remedies=(Remedy("leave --quantization out: the checkpoint names its method"),),
+    )
+
+
+def _family(method: str) -> str:
+    for base in ("awq", "gptq", "modelopt", "fp8"):
+        if method.startswith(base):
+            return base
+    return method
+
+
+@rule("MDL201", cause="dtype-unsupported-on-cc", severity=Severity.ERROR)
+def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The number format that was asked for does not exist on this card.
+
+    What: the dtype argument against the cards that the matrix records for it.
+    Why: bfloat16, FP8 and FP4 arithmetic came with certain generations; engines that do
+        not fall back refuse at start.
+    How to fix: `--dtype float16`.
+    Silent when: the dtype is left to the engine, which then picks one that works; an
+        engine that falls back by itself gives an info only.
+    Sources: platform checks of the engines (rows in the matrix).
+    """
+    word, at = _word(case, "dtype")
+    dtype = _DTYPES.get(word, word)
+
+    def decide(found: Software, setting: Setting) -> Iterator[Fault]:
+        result = judge(matrix, found, "dtype", dtype, setting)
+        need(result, f"dtype {dtype} of {found.name}")
+        fault = refusal(matrix, found, setting, result, dtype)
+        if fault is not None:
+            seen = (*fault.evidence, Evidence(f"dtype={dtype}", at))
+            fix = fault.remedies or (Remedy("use float16", ("--dtype float16",)),)
+            yield replace(fault, evidence=seen, remedies=fix)
+
+    yield from _judged(case, matrix, decide)
+
+
+@rule("MDL301", cause="kvcache-dtype-unsupported", severity=Severity.ERROR)
+def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The KV-cache dtype does not work on this card, with this attention back end or release.
+
+    What: the kv-cache dtype against the cards and back ends that the matrix records; where
+        no back end was chosen, the one that the release takes by itself.
+    Why: "fp8" means e4m3 in most engines, and its conversion exists from certain cards on;
+        each attention kernel knows some of the formats.
+    How to fix: `auto`, or the format or back end that the finding names.
+    Silent when: the dtype is `auto`, or back end and release leave it open.
+    Sources: attention back ends of the releases (rows in the matrix).
+    """
+    dtype, at = _word(case, "kv_cache_dtype")
+
+    def decide(found: Software, setting: Setting) -> Iterator[Fault]:
+        placed = replace(setting, backend=_backend(case, matrix, found, setting))
+        result = judge(matrix, found, "kv-dtype", dtype, placed)
+        need(result, f"KV-cache dtype {dtype} of {found.name}")
+        fault = refusal(matrix, found, placed, result, f"KV-cache dtype {dtype}")
+        if fault is not None:
+            seen = (*fault.evidence, Evidence(f"kv_cache_dtype={dtype}", at))
+            yield replace(fault, evidence=seen)
+
+    yield from _judged(case, matrix, decide)
+
+
+def _backend(case: Case, matrix: Matrix, found: Software, setting: Setting) -> str | None:
+    """The attention back end that was chosen, else the default for the card, else None."""
+    chosen = argument(case, "attention_backend")[0]
+    chosen = chosen or environment(case).get("VLLM_ATTENTION_BACKEND")
+    if chosen:
+        return str(chosen)
+    if setting.capability is None:
+        return None
+    exact, family = str(setting.capability), f"{setting.capability.major}.x"
+    for match in applicable(matrix, found, "attention-default", setting):
+        default = match.claim.data.get(exact) or match.claim.data.get(family)
+        if default:
+            return str(default)
+    return None
+
+
+RULES = (
+    quantization_refused,
+    quantization_is_another,
+    dtype_refused,
+    kv_dtype_refused,
+)

@@ -1,0 +1,161 @@
+"""What is known of a workload's arguments and of the model it serves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from doctor.facts import Missing, MissingFact
+from doctor.matrix import Matrix
+from doctor.matrix.architectures import ModelRow
+from doctor.rules.engine import Case, NotApplicable
+
+# Parts of a repository's name that do not change its architecture.
+_VARIANT = re.compile(
+    r"[-_. ](awq|gptq|gguf|fp8|fp16|bf16|fp4|nvfp4|mxfp4|mxfp8|int4|int8|4bit|8bit|w4a16|w8a8|"
+    r"bnb|autoround|unsloth|dynamic|quantized|marlin|hf|instruct|it|chat|base|"
+    r"q\d_k(_[a-z]+)?|q\d_\d|\d+bit)(?=$|[-_. (])",
+    re.IGNORECASE,
+)
+_SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?b(?![a-z0-9])", re.IGNORECASE)
+_EXPERTS = re.compile(r"\d+x\d+b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Figures of the model; None where unknown. `at` says where they come from."""
+
+    name: str
+    heads: int | None = None
+    kv_heads: int | None = None
+    layers: int | None = None
+    vocab: int | None = None
+    params_b: float | None = None
+    kv_bytes_per_token: int | None = None
+    architecture: str = ""
+    quantization: str = ""
+    at: str = ""
+
+
+def argument(case: Case, name: str) -> tuple[Any, str]:
+    """An argument of the workload and where it was read; (None, "") if it is not stated."""
+    work = case.workload
+    if work is None or work.args.value is None:
+        return None, ""
+    return work.args.value.get(name), work.args.at
+
+
+def number(case: Case, name: str) -> float | None:
+    """An argument as a number, or None if it is not stated as one."""
+    try:
+        return float(str(argument(case, name)[0]))
+    except ValueError:
+        return None
+
+
+def count(case: Case, name: str) -> int | None:
+    """An argument as a positive whole number, or None."""
+    value = number(case, name)
+    return int(value) if value is not None and value == int(value) and value > 0 else None
+
+
+def environment(case: Case, needed: bool = False) -> dict[str, str]:
+    """Environment of the workload over that of its scope; `needed` raises if neither is known."""
+    work = case.workload
+    own = work.env if work is not None else None
+    if needed and not case.scope.env.is_known and not (own and own.is_known):
+        raise MissingFact("environment", case.scope.env.missing or Missing.NOT_STATED)
+    return {**(case.scope.env.value or {}), **((own.value if own else None) or {})}
+
+
+def model_name(case: Case) -> str:
+    """The model that the workload serves, as it was named; "" if not stated."""
+    return str(argument(case, "model")[0] or "")
+
+
+def model_facts(case: Case, matrix: Matrix) -> ModelFacts:
+    """Figures from the model's config, else from the arguments, else from the matrix by name.
+
+    Raises `NotApplicable` without a workload, `MissingFact` if no model is named.
+    """
+    if case.workload is None:
+        raise NotApplicable("no workload")
+    config = case.workload.model.value or {}
+    text = config.get("text_config") if isinstance(config.get("text_config"), dict) else {}
+    merged = {**(case.workload.args.value or {}), **(text or {}), **config}
+    row = known_model(matrix, model_name(case))
+    same = row is not None and row.repo.lower() == model_name(case).lower()
+    if not config and row is None and "num_attention_heads" not in merged:
+        raise MissingFact("model configuration", Missing.NOT_STATED)
+    return ModelFacts(
+        name=model_name(case) or (row.repo if row else ""),
+        heads=_whole(merged, "num_attention_heads", row.heads if row else None),
+        kv_heads=_whole(merged, "num_key_value_heads", row.kv_heads if row else None),
+        layers=_whole(merged, "num_hidden_layers", row.layers if row else None),
+        vocab=_whole(merged, "vocab_size", row.vocab if row else None),
+        params_b=row.params_b if row else None,
+        kv_bytes_per_token=row.kv_bytes_per_token if row else None,
+        architecture=row.architecture if row else "",
+        quantization=quantization_of(config) or (row.quantization if row and same else ""),
+        at=case.workload.model.at or (f"matrix, {row.repo}" if row else "arguments"),
+    )
+
+
+def _whole(config: dict[str, Any], key: str, otherwise: int | None) -> int | None:
+    try:
+        return int(str(config[key]))
+    except (KeyError, ValueError):
+        return otherwise
+
+
+def quantization_of(config: dict[str, Any]) -> str:
+    """The quantization method that a config.json names, or ""."""
+    stated = config.get("quantization_config") or config.get("quantization") or {}
+    return str(stated.get("quant_method", "")) if isinstance(stated, dict) else ""
+
+
+def known_model(matrix: Matrix, name: str) -> ModelRow | None:
+    """The row of a model by repository or name; quantized variants share their base's figures.
+
+    A name that fits several rows gives one only if they agree on heads and size.
+    """
+    if not name:
+        return None
+    wanted = name.partition(" (")[0].strip().lower()
+    exact = next((row for row in matrix.models if row.repo.lower() == wanted), None)
+    if exact is not None:
+        return exact
+    plain = plain_name(name)
+    rows = [row for row in matrix.models if plain_name(row.repo) == plain]
+    figures = {(row.heads, row.kv_heads, row.layers) for row in rows}
+    return rows[0] if len(figures) == 1 else None
+
+
+def plain_name(name: str) -> str:
+    """A model's name without owner, quantization and tuning: what fixes its shape."""
+    base = name.rpartition("/")[2].partition(" (")[0].lower().strip()
+    previous = ""
+    while base != previous:
+        previous, base = base, _VARIANT.sub("", base)
+    return base.removeprefix("meta-").replace(" ", "-").replace("_", "-")
+
+
+def stated_size(name: str) -> float | None:
+    """Parameters in 10^9 that a model's name states ("Qwen3-32B"); None if none or unclear."""
+    if _EXPERTS.search(name):
+        return None
+    sizes = [float(text) for text in _SIZE.findall(name.replace("-", " ").replace("_", " "))]
+    return max(sizes) if sizes else None
+
+
+def architecture_names(case: Case, matrix: Matrix) -> list[str]:
+    """Names by which the model's architecture may be listed: from config, matrix, arguments."""
+    config = (case.workload.model.value or {}) if case.workload else {}
+    names = [str(name) for name in config.get("architectures") or ()]
+    names += [str(config[key]) for key in ("model_type", "architecture") if config.get(key)]
+    row = known_model(matrix, model_name(case))
+    names += [row.architecture] if row is not None else []
+    stated = model_name(case)
+    typed = re.fullmatch(r"([\w-]+) (?:type|architecture)", stated.strip())
+    return [*names, *([typed[1]] if typed else []), *([plain_name(stated)] if stated else [])]

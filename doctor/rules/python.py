@@ -1,0 +1,206 @@
+"""Rules about the Python itself: is there a build of engine and framework for it?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from doctor.facts import Package, PythonInfo, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.relevance import is_relevant
+from doctor.rules.software import Software, admits, engine, shared_pin, software
+
+
+def _python(case: Case) -> PythonInfo:
+    return case.scope.python.known("python")
+
+
+def _evidence(case: Case, python: PythonInfo) -> Evidence:
+    build = " free-threaded" if python.abi == "t" else ""
+    return Evidence(f"Python {python.version}{build}", case.scope.python.at)
+
+
+def _minor(version: Version) -> str:
+    """Major and minor of a Python version; "" where not even the minor is known."""
+    release = version.release
+    return f"{release[0]}.{release[1]}" if len(release) > 1 else ""
+
+
+def _use_another(versions: str, package: str) -> Remedy:
+    """A new environment; `versions` is a specifier or the versions there are wheels for."""
+    wanted = shlex.quote(versions.rpartition(", ")[2])
+    return Remedy(
+        f"make an environment with Python {versions} and install {package} there",
+        (f"uv venv --python {wanted} .venv", f"uv pip install --python .venv {package}"),
+        role="python_env",
+    )
+
+
+@rule("PYE101", cause="python-unsupported", severity=Severity.ERROR, gate=True)
+def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine's release does not allow this Python version.
+
+    What: the Python of the environment against Requires-Python of the engine's release.
+    Why: pip and uv pass over a release whose range leaves the Python out; they take an
+        older one without a word, or say that no distribution matches.
+    How to fix: an environment with a Python inside the range; or the newest release of
+        the engine that still allows this Python.
+    Silent when: the engine is no Python package, or its releases state no range.
+    Sources: METADATA of the wheels (rows in the matrix); PEP 345.
+    """
+    found = engine(case, matrix)
+    if not any(row.requires_python for row in found.rows):
+        if found.rows or found.version is None:
+            raise NotApplicable(f"{found.name} states no Python range")
+        raise found.unknown()
+    python = _python(case)
+    answers = {_allows(row, python.version) for row in found.rows}
+    if answers == {False}:
+        yield _out_of_range(case, found, python)
+    elif answers != {True} or found.beyond:
+        raise found.unknown()
+
+
+def _allows(row: Release, python: Version) -> bool | None:
+    return admits(row.requires_python, python) if row.requires_python else True
+
+
+def _out_of_range(case: Case, found: Software, python: PythonInfo) -> Fault:
+    row = found.rows[0]
+    return Fault(
+        f"{found.label} needs Python {row.requires_python}; this is {python.version}",
+        evidence=(_evidence(case, python), found.evidence),
+        remedies=(_use_another(row.requires_python, found.name),),
+        sources=row.source,
+        extrapolated=found.beyond,
+    )
+
+
+@rule("PYE102", cause="python-unsupported", severity=Severity.ERROR)
+def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """No wheel of the engine, or of the torch that it pins, exists for this Python version.
+
+    What: the CPython tags of the release's wheels against the Python of the environment.
+    Why: without a wheel pip falls back to a source build or fails with "no matching
+        distribution", whatever Requires-Python says.
+    How to fix: an environment with one of the Python versions for which wheels exist.
+    Silent when: the matrix lists no Python versions for the release (abi3 or pure wheels).
+    Sources: file names of the package index; classifiers where wheels are hosted elsewhere.
+    """
+    found = engine(case, matrix)
+    python = _python(case)
+    minor = _minor(python.version)
+    subjects = [found, _pinned_torch(matrix, found)]
+    for subject in subjects:
+        if subject is None or not subject.rows or not minor:
+            continue
+        if all(row.pythons and minor not in row.pythons for row in subject.rows):
+            yield _no_wheel(case, subject, python)
+
+
+def _pinned_torch(matrix: Matrix, found: Software) -> Software | None:
+    pin = shared_pin(found, "torch")
+    exact = pin.removeprefix("==")
+    version = Version.maybe(exact) if pin.startswith("==") else None
+    return software(matrix, "torch", version) if version is not None else None
+
+
+def _no_wheel(case: Case, found: Software, python: PythonInfo) -> Fault:
+    offered = _sorted({p for row in found.rows for p in row.pythons if not p.endswith("t")})
+    return Fault(
+        f"{found.label} has no wheel for Python {_minor(python.version)}; "
+        f"it has some for {', '.join(offered)}",
+        evidence=(_evidence(case, python), found.evidence),
+        remedies=(_use_another(", ".join(offered), found.name),),
+        sources=found.rows[0].source,
+        extrapolated=found.beyond,
+    )
+
+
+def _sorted(pythons: set[str]) -> list[str]:
+    return sorted(pythons, key=lambda text: Version(text).low)
+
+
+@rule("PYE103", cause="python-unsupported", severity=Severity.ERROR)
+def free_threaded_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The Python is free-threaded, and the engine has no build for that ABI.
+
+    What: the ABI suffix of the Python ("t") against the Python versions of the release.
+    Why: wheels for the ordinary ABI, abi3 ones too, do not load in a free-threaded Python.
+    How to fix: an environment with the ordinary build of the same Python version.
+    Silent when: the release lists a wheel with the "t" tag.
+    Sources: PEP 703; file names of the package index (rows in the matrix).
+    """
+    python = _python(case)
+    if python.abi != "t":
+        return
+    found = engine(case, matrix)
+    if not found.rows:
+        raise found.unknown()
+    wanted = f"{_minor(python.version)}t"
+    if all(wanted not in row.pythons for row in found.rows):
+        yield Fault(
+            f"{found.label} has no wheel for free-threaded Python {_minor(python.version)}",
+            evidence=(_evidence(case, python), found.evidence),
+            remedies=(_use_another(_minor(python.version), found.name),),
+            sources=found.rows[0].source,
+        )
+
+
+@rule("PYE104", cause="python-unsupported", severity=Severity.ERROR)
+def package_for_other_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An installed distribution was built for another Python than the one that runs it.
+
+    What: the wheel tags and Requires-Python of each installed distribution against the
+        Python of the environment.
+    Why: extension modules carry the tag of one Python version; another does not import
+        them. It happens when an environment is copied, its Python is replaced, or
+        PYTHONPATH points into another environment.
+    How to fix: make the environment anew with the Python that is meant, and install again.
+    Silent when: the wheel is pure Python or abi3 of an older Python. Error only for
+        packages that the engine needs, else info.
+    Sources: PEP 425 (tags), PEP 384 (stable ABI), core metadata (Requires-Python).
+    """
+    python = _python(case)
+    for package in case.scope.packages.known("packages"):
+        reason = _unfit(package, python)
+        if reason:
+            yield Fault(
+                f"{package.name} {package.version} {reason}; this is Python {python.version}",
+                evidence=(_evidence(case, python), Evidence(package.name, package.location)),
+                remedies=(_use_another(_minor(python.version), package.name),),
+                severity=None if is_relevant(case, matrix, package.name) else Severity.INFO,
+            )
+
+
+def _unfit(package: Package, python: PythonInfo) -> str:
+    if package.requires_python and admits(package.requires_python, python.version) is False:
+        return f"requires Python {package.requires_python}"
+    tags = [tag.split("-") for tag in package.tags if tag.count("-") >= 2]
+    minor = _minor(python.version)
+    if tags and minor and not any(_tag_fits(tag[0], tag[1], minor, python.abi) for tag in tags):
+        return f"was built for {', '.join(sorted({'-'.join(tag[:2]) for tag in tags}))}"
+    return ""
+
+
+def _tag_fits(interpreter: str, abi: str, minor: str, suffix: str) -> bool:
+    """Tell whether one wheel tag loads; only CPython's own tags are judged."""
+    if not interpreter.startswith("cp"):
+        return True
+    own = "cp" + minor.replace(".", "")
+    if abi == "abi3":
+        return not suffix and _order(interpreter) <= _order(own)
+    if abi == "none":
+        return _order(interpreter) <= _order(own)
+    return abi == own + suffix
+
+
+def _order(interpreter: str) -> tuple[int, int]:
+    digits = interpreter.removeprefix("cp")
+    return (int(digits[:1]), int(digits[1:] or 0)) if digits.isdigit() else (0, 0)
+
+
+RULES = (python_out_of_range, no_wheel_for_python, free_threaded_python, package_for_other_python)

@@ -1,0 +1,194 @@
+"""Rules about distributions that contradict each other."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from doctor.facts import Package, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Claim
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.framework_pins import COMPANIONS
+from doctor.rules.relevance import is_relevant, needed, requirements
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import Software, admits, engine, packages, software
+
+
+def _install(name: str, spec: str) -> Remedy:
+    wanted = shlex.quote(f"{name}{spec}")
+    return Remedy(
+        f"install {name}{spec}",
+        (f"uv pip install {wanted}", f"pip install {wanted}"),
+        role="python_env",
+    )
+
+
+def _evidence(package: Package) -> Evidence:
+    return Evidence(f"{package.name} {package.version}", package.location)
+
+
+@rule("PYE201", cause="dependency-conflict", severity=Severity.ERROR)
+def requirement_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An installed distribution requires another version of a distribution than is installed.
+
+    What: every Requires-Dist line that applies here against the installed versions.
+    Why: a later `pip install` of something else replaced a dependency; pip says so once
+        in red and goes on.
+    How to fix: install the version that is asked for, best by installing the engine again
+        in a fresh environment, so that one resolver run sees all requirements.
+    Silent when: the requirement is on torch and its companions (rules of their own), or
+        names an extra. Error for what the engine needs and breaks on, else info.
+    Sources: core metadata (Requires-Dist), PEP 440, PEP 508.
+    """
+    held = {p.name: p for p in case.scope.packages.known("packages")}
+    if not any(p.requires for p in held.values()):
+        raise NotApplicable("no metadata of installed distributions")
+    python, arch = case.scope.python.value, case.facts.host.arch.value or ""
+    core = needed(case, matrix)
+    for package in held.values():
+        for wanted in requirements(package, python, arch):
+            other = held.get(wanted.name)
+            if other is None or other.version is None or wanted.name in COMPANIONS:
+                continue
+            if admits(wanted.spec, other.version) is False:
+                urgent = package.name in core and is_relevant(case, matrix, wanted.name)
+                yield _unmet(package, other, wanted.spec, urgent)
+
+
+def _unmet(package: Package, other: Package, spec: str, urgent: bool) -> Fault:
+    return Fault(
+        f"{package.name} {package.version} requires {other.name}{spec}; "
+        f"{other.version} is installed",
+        evidence=(_evidence(package), _evidence(other)),
+        remedies=(_install(other.name, spec),),
+        sources=(f"METADATA of {package.name} {package.version}",),
+        severity=None if urgent else Severity.INFO,
+    )
+
+
+@rule("PYE202", cause="dependency-conflict", severity=Severity.ERROR)
+def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Two installed versions are known not to work together, whatever their metadata say.
+
+    What: pairs of versions that the matrix records as broken, for the engine and for every
+        installed distribution that the matrix knows.
+    Why: a dependency without an upper bound released a change that an older release of
+        the engine cannot take.
+    How to fix: the version that the finding names.
+    Silent when: one of the two versions is not known well enough to decide.
+    Sources: threads in which maintainers confirmed the pair (rows in the matrix).
+    """
+    setting = settings(case, matrix)[0]
+    for subject in _subjects(case, matrix):
+        for match in applicable(matrix, subject, "known-bad", setting):
+            other = case.scope.package(match.claim.key)
+            if other is None or other.version is None:
+                continue
+            if admits(match.claim.value, other.version):
+                yield _known_bad(subject, other, match.claim, match.extrapolated)
+
+
+def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:
+    """The engine and every installed distribution with a domain of its own."""
+    names = matrix.engine_packages
+    seen = set()
+    if case.workload is not None:
+        found = engine(case, matrix)
+        seen.add(found.name)
+        yield found
+    for package in packages(case):
+        name = names.get(package.name)
+        if name is not None and name not in seen:
+            seen.add(name)
+            yield software(matrix, name, package.version, package.location)
+
+
+def _known_bad(subject: Software, other: Package, claim: Claim, extrapolated: str) -> Fault:
+    reason = f": {claim.text}" if claim.text else ""
+    remedy = Remedy(claim.remedy) if claim.remedy else _install(other.name, f"!={claim.value}")
+    return Fault(
+        f"{subject.label} does not work with {other.name} {other.version}{reason}",
+        evidence=(subject.evidence, _evidence(other)),
+        remedies=(remedy,),
+        sources=claim.source,
+        extrapolated=extrapolated,
+        severity=_severity(claim),
+    )
+
+
+def _severity(claim: Claim) -> Severity | None:
+    stated = claim.data.get("level")
+    return Severity(stated) if stated in ("warning", "info") else None
+
+
+@rule("PYE203", cause="dependency-conflict", severity=Severity.ERROR)
+def pin_of_release_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A package is outside what the engine's release asks for, by the matrix.
+
+    What: the requirements that the matrix holds for the engine's release against the
+        packages that are stated; used where the metadata on disk were not read.
+    Why: as for unmet requirements of installed distributions.
+    How to fix: the version that the release asks for.
+    Silent when: the build is a vendor's own; the metadata on disk were read (that rule
+        judges); the package is torch or a companion. A warning if the package is newer
+        than an exact pin within the same series, which often works.
+    Sources: METADATA of the release (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    if any(p.requires for p in packages(case)):
+        raise NotApplicable("the metadata on disk were read")
+    if not found.is_public_build or not found.rows:
+        raise found.unknown()
+    for package in packages(case):
+        specs = {row.pins.get(package.name, "") for row in found.rows}
+        if package.name in COMPANIONS or "" in specs or package.version is None:
+            continue
+        answers = {admits(spec, package.version) for spec in specs}
+        if answers == {False}:
+            yield _outside(found, package, package.version, specs)
+
+
+def _outside(found: Software, package: Package, version: Version, specs: set[str]) -> Fault:
+    spec = found.rows[0].pins[package.name]
+    exact = all(s.startswith("==") and "," not in s for s in specs)
+    return Fault(
+        f"{found.label} asks for {package.name}{spec}; {version} is installed",
+        evidence=(found.evidence, _evidence(package)),
+        remedies=(_install(package.name, spec),),
+        sources=found.rows[0].source,
+        extrapolated=found.beyond,
+        severity=Severity.WARNING if exact else None,
+    )
+
+
+@rule("PYE204", cause="dependency-conflict", severity=Severity.WARNING)
+def distribution_broken(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An installed distribution's metadata cannot be read, or its files are half removed.
+
+    What: distributions whose METADATA is missing or unreadable, and remains of an
+        interrupted uninstall.
+    Why: installers and engines ask for versions at start-up and fail on such remains.
+    How to fix: remove the folder and install the package again, or make a new environment.
+    Silent when: every distribution could be read.
+    Sources: core metadata specification; pip leaves folders that begin with "~".
+    """
+    for package in case.scope.packages.known("packages"):
+        if package.broken:
+            urgent = is_relevant(case, matrix, package.name)
+            yield Fault(
+                f"{package.name} is broken: {package.broken}",
+                evidence=(Evidence(package.name, package.location),),
+                remedies=(
+                    Remedy(
+                        f"install {package.name} again",
+                        (f"uv pip install --reinstall {shlex.quote(package.name)}",),
+                        role="python_env",
+                    ),
+                ),
+                severity=Severity.ERROR if urgent else None,
+            )
+
+
+RULES = (requirement_unmet, known_bad_pair, pin_of_release_unmet, distribution_broken)

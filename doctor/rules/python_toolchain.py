@@ -1,0 +1,188 @@
+"""Rules about compilers that are needed at run time (JIT) or to build an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules import cards
+from doctor.rules.decide import is_absent
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import Software, admits, engine
+
+# Names by which a tool is reported missing, and the packages that bring it.
+_TOOLS: dict[str, tuple[str, ...]] = {
+    "nvcc": ("nvcc", "cuda toolkit", "cuda-toolkit", "cuda_home"),
+    "gcc": ("gcc", "cc", "c compiler", "build-essential"),
+    "g++": ("g++", "gcc-c++", "c++ compiler"),
+    "python-headers": ("python.h", "python3-dev", "python3-devel", "python-dev"),
+    "ninja": ("ninja",),
+    "cmake": ("cmake",),
+}
+_INSTALL: dict[str, tuple[str, ...]] = {
+    "nvcc": ("apt-get install cuda-toolkit", "dnf install cuda-toolkit"),
+    "gcc": ("apt-get install gcc", "dnf install gcc"),
+    "g++": ("apt-get install g++", "dnf install gcc-c++"),
+    "python-headers": ("apt-get install python3-dev", "dnf install python3-devel"),
+    "ninja": ("uv pip install ninja",),
+    "cmake": ("apt-get install cmake", "dnf install cmake"),
+}
+_MODULE_BUILD = ("gcc", "g++", "make")
+
+
+def _is_missing(case: Case, tool: str) -> bool:
+    names = _TOOLS.get(tool, (tool,))
+    stated = (*(case.scope.absent.value or ()), *(case.facts.host.absent.value or ()))
+    return any(entry.strip().lower() in names for entry in stated)
+
+
+def _install(tool: str) -> Remedy:
+    return Remedy(f"install {tool}", _INSTALL.get(tool, ()))
+
+
+@rule("PYE301", cause="build-toolchain-missing", severity=Severity.ERROR)
+def run_time_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine compiles kernels when it starts, and the compiler it needs is not there.
+
+    What: tools that the matrix says the engine release needs at run time (nvcc, a C
+        compiler, Python.h, ninja), where they were looked for and not found.
+    Why: FlashInfer, Triton, DeepGEMM and TorchInductor compile for the card at first use;
+        without the compiler the engine stops after the weights are loaded.
+    How to fix: install the tool, or the package of prebuilt kernels, or turn the part that
+        compiles off; the finding names what the release offers.
+    Silent when: prebuilt kernels (flashinfer-jit-cache, flashinfer-cubin) are installed,
+        or nobody looked for the tool.
+    Sources: installation pages and issue threads of the engines (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    setting = settings(case, matrix)[0]
+    for match in applicable(matrix, found, "system-lib", setting):
+        tool = str(match.claim.data.get("toolchain", ""))
+        if tool and _is_missing(case, tool) and not _prebuilt(case, match):
+            yield _missing_tool(case, found, tool, match)
+
+
+def _prebuilt(case: Case, match: ClaimMatch) -> bool:
+    """Tell whether a package that makes the compiler needless is installed."""
+    return case.scope.package(*match.claim.data.get("unless", ())) is not None
+
+
+def _missing_tool(case: Case, found: Software, tool: str, match: ClaimMatch) -> Fault:
+    hint = (Remedy(match.claim.remedy),) if match.claim.remedy else ()
+    return Fault(
+        f"{found.label} needs {tool} at run time, and it is not installed",
+        evidence=(found.evidence, Evidence(f"{tool} is absent", case.scope.absent.at)),
+        remedies=(*hint, _install(tool)),
+        sources=match.claim.source,
+        extrapolated=match.extrapolated,
+    )
+
+
+@rule("PYE302", cause="build-toolchain-missing", severity=Severity.ERROR)
+def toolkit_too_old_for_build(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The CUDA toolkit is older than the engine's sources or run-time kernels can be built with.
+
+    What: the toolkits of the host against the lowest one that the matrix records for
+        building the engine; for engines that come as source only.
+    Why: distributions ship toolkits many years old; CMake finds them first.
+    How to fix: install a current toolkit from NVIDIA and name its nvcc in CUDACXX.
+    Silent when: the engine comes as a built wheel or image, or a newer toolkit is there too.
+    Sources: build documentation of the engine (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    claims = applicable(matrix, found, "toolkit", settings(case, matrix)[0])
+    if not claims:
+        raise NotApplicable("the matrix names no toolkit for it")
+    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
+    versions = [t.version for t in toolkits if t.version is not None]
+    for match in claims:
+        if versions and all(admits(match.claim.value, version) is False for version in versions):
+            newest = max(versions, key=lambda version: version.low)
+            yield _old_toolkit(case, found, newest, match)
+
+
+def _old_toolkit(case: Case, found: Software, newest: Version, match: ClaimMatch) -> Fault:
+    return Fault(
+        f"{found.label} needs a CUDA toolkit {match.claim.value} to be built; {newest} is here",
+        evidence=(Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),),
+        remedies=(
+            Remedy(match.claim.remedy or "install a current CUDA toolkit", _INSTALL["nvcc"]),
+        ),
+        sources=match.claim.source,
+        extrapolated=match.extrapolated,
+    )
+
+
+@rule("PYE303", cause="build-toolchain-missing", severity=Severity.WARNING)
+def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An engine that is built on the spot meets a toolkit that does not know the card.
+
+    What: for engines that are compiled where they run, the targets that nvcc of the
+        newest toolkit can make against the compute capability of the card.
+    Why: nvcc stops with "Unsupported gpu architecture" where the card's own target is
+        asked for; otherwise the card runs on code for an older one.
+    How to fix: a toolkit that knows the card.
+    Silent when: the engine comes built, or the toolkit's targets are not in the matrix.
+    Sources: `nvcc --list-gpu-code` of each toolkit (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    if not applicable(matrix, found, "toolkit", settings(case, matrix)[0]):
+        raise NotApplicable("it is not compiled where it runs")
+    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
+    versions = [t.version for t in toolkits if t.version is not None]
+    newest = max(versions, key=lambda version: version.low, default=None)
+    row = matrix.compiler(newest) if newest is not None else None
+    if row is None or not row.targets:
+        raise NotApplicable("no toolkit that the matrix knows")
+    for device in case.need_vendor("nvidia"):
+        capability = cards.need_capability(device, matrix)
+        if capability.sm not in {target.rstrip("af") for target in row.targets}:
+            yield Fault(
+                f"nvcc {newest} cannot compile for {capability.sm} of {cards.label(device)}",
+                evidence=(
+                    cards.evidence(device, matrix),
+                    Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),
+                ),
+                remedies=(_install("nvcc"),),
+                sources=row.source,
+                subject=device.id,
+            )
+
+
+@rule("PYE304", cause="build-toolchain-missing", severity=Severity.ERROR)
+def module_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The driver's kernel module is built on this host, and a compiler for it is missing.
+
+    What: compilers that were looked for and not found on a host whose driver is built by
+        DKMS, or whose driver is what is being installed.
+    Why: the package's scriptlet hides the failed build; the installation looks complete
+        and no module is loaded after the reboot.
+    How to fix: install the compiler, then `dkms autoinstall`.
+    Silent when: no compiler is reported missing, or the driver is not built here.
+    Sources: NVIDIA/open-gpu-kernel-modules issue 805; DKMS manual.
+    """
+    work = case.workload
+    builds = bool(case.facts.host.dkms.value) or (work is not None and work.engine == "driver")
+    if not builds:
+        raise NotApplicable("no module is built on this host")
+    for tool in _MODULE_BUILD:
+        if _is_missing(case, tool) or (tool == "make" and is_absent(case, "make")):
+            yield Fault(
+                f"the kernel module cannot be built: {tool} is not installed",
+                evidence=(Evidence(f"{tool} is absent", case.facts.host.absent.at),),
+                remedies=(
+                    _install(tool),
+                    Remedy("build the module", ("dkms autoinstall",), reboot=True),
+                ),
+            )
+
+
+RULES = (
+    run_time_compiler_missing,
+    toolkit_too_old_for_build,
+    toolkit_does_not_know_card,
+    module_compiler_missing,
+)

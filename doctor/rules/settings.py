@@ -1,0 +1,243 @@
+"""Apply claims of the matrix to a case: does their `when` hold, and what do they add up to?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from doctor.facts import ComputeCapability, Device, Missing, MissingFact, Scope, Version
+from doctor.matrix import ClaimMatch, Matrix, capability_matches
+from doctor.matrix.model import Claim
+from doctor.rules import cards
+from doctor.rules.engine import Case
+from doctor.rules.software import Software, admits, torch_version
+
+_REFUSALS = ("unsupported", "removed")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the `when` of a claim may ask about; None where it is not known."""
+
+    scope: Scope
+    device: Device | None = None
+    vendor: str | None = None
+    capability: ComputeCapability | None = None
+    arch: str | None = None
+    cuda: Version | None = None
+    driver: Version | None = None
+    python: Version | None = None
+    os: str | None = None
+    gpu_class: str | None = None
+    backend: str | None = None
+    variant: str | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the claims about one key add up to.
+
+    `refused` is the claim that rules it out; `listed` the claims that allow it
+    elsewhere, if it is outside of all of them; `open` the fact that would decide.
+    """
+
+    refused: ClaimMatch | None = None
+    listed: tuple[Claim, ...] = ()
+    allowed: Claim | None = None
+    open: str = ""
+    is_known: bool = True
+
+
+def settings(case: Case, matrix: Matrix) -> tuple[Setting, ...]:
+    """One setting per different kind of device of the case; one without device if there is none."""
+    base = _base(case)
+    seen: dict[tuple[str, str], Setting] = {}
+    for device in case.devices:
+        capability = cards.capability(device, matrix).value
+        setting = replace(
+            base,
+            device=device,
+            vendor=device.vendor,
+            capability=capability,
+            gpu_class=cards.shared(device, matrix, "gpu_class") or None,
+        )
+        seen.setdefault((device.vendor, str(capability)), setting)
+    return tuple(seen.values()) or (base,)
+
+
+def _base(case: Case) -> Setting:
+    host = case.facts.host
+    python = case.scope.python.value
+    torch = case.scope.torch.value
+    return Setting(
+        scope=case.scope,
+        arch=host.arch.value,
+        cuda=torch.cuda.value if torch else None,
+        driver=case.facts.nvidia.driver.value,
+        python=python.version if python else None,
+        os=_system(case),
+    )
+
+
+def _system(case: Case) -> str | None:
+    release = case.facts.host.os.value
+    if release is None:
+        return None
+    return release.id if release.id in ("windows", "macos") else "linux"
+
+
+def holds(claim: Claim, setting: Setting) -> bool | None:
+    """Tell whether every condition of a claim holds; None if one of them is not known."""
+    answers = [_condition(key, spec, setting) for key, spec in claim.when.items()]
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def _condition(key: str, spec: str, setting: Setting) -> bool | None:
+    if key.startswith("package:"):
+        return _package(key.removeprefix("package:"), spec, setting.scope)
+    value = getattr(setting, key, None)
+    if value is None:
+        return None
+    if isinstance(value, ComputeCapability):
+        return capability_matches(spec, value)
+    if isinstance(value, Version):
+        return admits(spec, value)
+    return fold(str(value)) in {fold(word) for word in spec.split("|")}
+
+
+def _package(name: str, spec: str, scope: Scope) -> bool | None:
+    if spec == "absent":
+        return scope.lacks(name)
+    package = scope.package(name)
+    if package is None:
+        return False if scope.lacks(name) else None
+    return admits(spec, package.version) if package.version is not None else None
+
+
+def fold(name: str) -> str:
+    """Names of methods and back ends are compared without case, dash and underscore."""
+    return name.strip().lower().replace("-", "_")
+
+
+def judge(matrix: Matrix, found: Software, kind: str, key: str, setting: Setting) -> Judgement:
+    """Add up what the claims of an engine say about one key, over all versions it may be.
+
+    Refused only if every possible version refuses it; a statement in between is open.
+    """
+    wanted = fold(key)
+    claims = [m for m in matrix.claims(found.name, kind) if fold(m.claim.key) == wanted]
+    if not claims:
+        return Judgement(is_known=False)
+    versions: Iterable[Version | None] = found.versions or (None,)
+    answers = [_for_version(claims, version, setting) for version in versions]
+    if all(a.refused for a in answers):
+        return replace(answers[0], refused=_least_extrapolated(answers))
+    if all(a.listed for a in answers):
+        return answers[0]
+    if any(a.refused or a.listed for a in answers):
+        return Judgement(open=f"version of {found.name}")
+    return answers[0]
+
+
+def _least_extrapolated(answers: list[Judgement]) -> ClaimMatch | None:
+    refusals = [a.refused for a in answers if a.refused]
+    return min(refusals, key=lambda match: bool(match.extrapolated))
+
+
+def _for_version(matches: list[ClaimMatch], version: Version | None, setting: Setting) -> Judgement:
+    """What the claims say about one version, or about an unknown one of no known range."""
+    mine = [replace(m, extrapolated=_past(m.claim, version)) for m in matches]
+    mine = [m for m in mine if _covers(m.claim, version) is not False]
+    states = [(m, holds(m.claim, setting)) for m in mine]
+    refusing = [(m, state) for m, state in states if m.claim.value in _REFUSALS]
+    for match, state in refusing:
+        if state and _covers(match.claim, version):
+            return Judgement(refused=match)
+    allowing = [(m, state) for m, state in states if m.claim.value == "supported"]
+    allowed = next((m.claim for m, state in allowing if state), None)
+    if allowed is not None:
+        return Judgement(allowed=allowed)
+    for match, state in (*refusing, *allowing):
+        if state is not False:
+            return Judgement(open=_first_unknown(match.claim, setting, version))
+    elsewhere = tuple(m.claim for m, _ in allowing if _same_vendor(m.claim, setting))
+    return Judgement(listed=elsewhere, is_known=bool(mine))
+
+
+def _same_vendor(claim: Claim, setting: Setting) -> bool:
+    vendor = claim.when.get("vendor")
+    return vendor is None or setting.vendor in vendor.split("|")
+
+
+def _covers(claim: Claim, version: Version | None) -> bool | None:
+    """Tell whether the claim's range holds the version; None if that is open."""
+    if version is None:
+        return None if claim.since or claim.until else True
+    lower = version.at_least(Version(claim.since)) if claim.since else True
+    upper = version.older_than(Version(claim.until)) if claim.until else True
+    if lower is False or upper is False:
+        return False
+    return None if lower is None or upper is None else True
+
+
+def _past(claim: Claim, version: Version | None) -> str:
+    if version is None or not claim.verified_to:
+        return ""
+    return claim.verified_to if version.newer_than(Version(claim.verified_to)) is True else ""
+
+
+def _first_unknown(claim: Claim, setting: Setting, version: Version | None) -> str:
+    for key, spec in claim.when.items():
+        if _condition(key, spec, setting) is None:
+            return _FACT_NAMES.get(key, key)
+    return f"version of {claim.subject}" if version is None else claim.id
+
+
+_FACT_NAMES = {
+    "capability": "compute capability",
+    "vendor": "devices",
+    "arch": "host.arch",
+    "cuda": "torch.cuda",
+    "driver": "nvidia.driver",
+    "python": "python",
+    "os": "host.os",
+    "gpu_class": "GPU product",
+    "backend": "attention backend",
+    "variant": "build variant",
+}
+
+
+def applicable(
+    matrix: Matrix, found: Software, kind: str, setting: Setting, key: str | None = None
+) -> list[ClaimMatch]:
+    """Claims of a kind that hold for sure, for every version that the engine may be."""
+    result = []
+    for match in matrix.claims(found.name, kind, None, key):
+        versions: Iterable[Version | None] = found.versions or (None,)
+        if holds(match.claim, setting) and all(_covers(match.claim, v) for v in versions):
+            newest = next(iter(found.versions), None)
+            result.append(replace(match, extrapolated=_past(match.claim, newest)))
+    return result
+
+
+def cuda_of(case: Case) -> Version | None:
+    """CUDA of the torch build, from its version file or its local label ("cu128")."""
+    build = case.scope.torch.value
+    if build is not None and build.cuda.is_known:
+        return build.cuda.value
+    torch = torch_version(case)
+    label = torch.local if torch is not None else ""
+    digits = label.removeprefix("cu")
+    if not label.startswith("cu") or not digits.isdigit() or len(digits) < 3:
+        return None
+    return Version(f"{digits[:-1]}.{digits[-1]}")
+
+
+def need(judgement: Judgement, what: str) -> None:
+    """Raise `MissingFact` for a judgement that is open or has no rows."""
+    if judgement.open:
+        raise MissingFact(judgement.open, Missing.NOT_STATED)
+    if not judgement.is_known:
+        raise MissingFact(f"matrix rows about {what}", Missing.NOT_STATED)
