@@ -60,8 +60,8 @@ class LocalHost:
         return nvml.query(timeout_s)
 
     def environ(self) -> dict[str, str]:
-        """Environment variables of the allow-list."""
-        return allowed(_environment())
+        """Environment variables of the allow-list; PWD is where this process really is."""
+        return {**allowed(_environment()), **_working_folder()}
 
     def local_path(self, path: str) -> Optional[str]:
         """The path itself."""
@@ -70,3 +70,10 @@ class LocalHost:
 
 def _environment() -> Mapping[str, str]:
     return {files.clean_name(k): files.clean_name(v) for k, v in os.environ.items()}
+
+
+def _working_folder() -> dict[str, str]:
+    try:
+        return {"PWD": files.clean_name(os.getcwd())}
+    except OSError:  # the folder is gone
+        return {}

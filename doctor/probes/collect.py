@@ -1,0 +1,131 @@
+"""All probes in order, and the facts that they fill. One that fails never stops the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from doctor.facts import UNSTATED, Facts, HostFacts, Missing, Reading, Scope, missing, seen
+from doctor.probes import (
+    containers,
+    cpu,
+    kernel,
+    limits,
+    memory,
+    nvidia,
+    packages,
+    platform,
+    processes,
+    scopes,
+    system,
+    tools,
+    workloads,
+)
+from doctor.probes.host import Host
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person asked to be looked at: `pythons` are executables or environment folders."""
+
+    pythons: tuple[str, ...] = ()
+
+
+Step = Callable[[Host, Options, Facts], Facts]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe: `read` adds to the facts, `fills` names them ("host.cpu", "devices").
+
+    Later probes may use what earlier ones found.
+    """
+
+    name: str
+    read: Step
+    fills: tuple[str, ...]
+
+
+def _of_host(read: Callable[[Host, HostFacts], HostFacts]) -> Step:
+    def step(host: Host, _: Options, facts: Facts) -> Facts:
+        return replace(facts, host=read(host, facts.host))
+
+    return step
+
+
+def _containers(host: Host, _: Options, facts: Facts) -> Facts:
+    return replace(facts, container_engine=containers.read(host))
+
+
+def _nvidia(host: Host, _: Options, facts: Facts) -> Facts:
+    found = nvidia.read(host, host.environ(), facts.host)
+    return replace(facts, nvidia=found.nvidia, devices=found.devices, topology=found.topology)
+
+
+def _worlds(host: Host, options: Options, facts: Facts) -> Facts:
+    """Environments and running engines, which name environments of their own."""
+    running = processes.read(host).value or ()
+    pythons = tuple(process.python for process in running if process.python)
+    known = facts.host.packages.value or ()
+    found = scopes.read(host, options.pythons, pythons, known)
+    work, boxes = workloads.read(host, running, found)
+    return replace(facts, scopes=(_host_scope(host, facts, found), *found, *boxes), workloads=work)
+
+
+def _host_scope(host: Host, facts: Facts, found: tuple[Scope, ...]) -> Scope:
+    """The host as a scope: its environment variables, and the Python of the system."""
+    private = ("HOME", "PWD")
+    env = {name: value for name, value in host.environ().items() if name not in private}
+    usual = [s for s in found if s.kind == "system"]
+    libc = facts.host.libc
+    version = libc.value.version if libc.value else None
+    return Scope(
+        id="host",
+        kind="host",
+        root="/",
+        env=seen(env, "environment"),
+        shm_mib=facts.host.shm_mib,
+        libc=seen(version, libc.at) if version else missing(Missing.NOT_STATED, libc.at),
+        python=usual[0].python if usual else UNSTATED,
+    )
+
+
+PROBES = (
+    Probe("system", _of_host(system.read), ("host.os", "host.kernel", "host.arch", "host.libc")),
+    Probe("cpu", _of_host(cpu.read), ("host.cpu.model", "host.cpu.flags", "host.cpu.count")),
+    Probe("memory", _of_host(memory.read), ("host.memory_mib", "host.swap_mib", "host.shm_mib")),
+    Probe("limits", _of_host(limits.read), ("host.limits.open_files",)),
+    Probe("packages", _of_host(packages.read), ("host.packages", "host.held_packages")),
+    Probe("kernel", _of_host(kernel.read), ("host.modules", "host.dkms", "host.secure_boot")),
+    Probe("platform", _of_host(platform.read), ("host.platform", "host.l4t")),
+    Probe("tools", _of_host(tools.read), ("host.absent",)),
+    Probe("nvidia", _nvidia, ("nvidia.driver", "devices", "topology")),
+    Probe("containers", _containers, ("container_engine",)),
+    Probe("worlds", _worlds, ()),
+)
+
+
+def collect(host: Host, options: Options = Options(), probes: tuple[Probe, ...] = PROBES) -> Facts:
+    """Ask a host everything. Never raises for what the host is like."""
+    facts = Facts()
+    for probe in probes:
+        try:
+            facts = probe.read(host, options, facts)
+        except Exception as bug:  # one broken probe must not take the others' facts away
+            facts = _failed(facts, probe, bug)
+    return facts
+
+
+def _failed(facts: Facts, probe: Probe, bug: Exception) -> Facts:
+    note = f"probe {probe.name} failed: {bug!r}"[:500]
+    for path in probe.fills:
+        facts = _without(facts, path.split("."), missing(Missing.NOT_READABLE, note))
+    return replace(facts, notes=(*facts.notes, note))
+
+
+def _without(record: Any, path: list[str], reason: Reading[Any]) -> Any:
+    """The record with the named field missing for that reason."""
+    name, *rest = path
+    value = _without(getattr(record, name), rest, reason) if rest else reason
+    return replace(record, **{name: value})

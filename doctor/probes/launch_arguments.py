@@ -1,0 +1,83 @@
+"""The arguments of a running engine, read from its command line under engine-neutral names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from doctor.facts.arguments import argument_name
+from doctor.probes.environment import CUT, cut_secret
+
+# Short options that mean another thing, or nothing, to other engines.
+_SHORT = {
+    "llama.cpp": {
+        "m": "model",
+        "hf": "model",
+        "hfr": "model",
+        "np": "max_num_seqs",
+        "parallel": "max_num_seqs",
+        "ctk": "kv_cache_dtype",
+        "cache_type_k": "kv_cache_dtype",
+        "hf_repo": "model",
+    },
+    "tgi": {"max_total_tokens": "max_model_len"},
+    "tensorrt-llm": {"max_batch_size": "max_num_seqs"},
+}
+# The word after which an engine takes the model without an option.
+_MODEL_AFTER = {"serve": ("vllm", "tensorrt-llm"), "api_server": ("lmdeploy",)}
+_WORDS = frozenset({"quantization", "dtype", "kv_cache_dtype", "attention_backend", "load_format"})
+_NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{0,12})?")
+_HIDDEN = frozenset({"api_key", "api_keys", "hf_token", "admin_api_key", "ssl_keyfile_password"})
+_MOST = 200
+
+
+def parse_arguments(engine: str, argv: tuple[str, ...]) -> dict[str, Any]:
+    """Options with their values; one without a value is true, one repeated keeps its last."""
+    args: dict[str, Any] = {}
+    model = _positional_model(engine, argv)
+    if model:
+        args["model"] = model
+    words = argv[1:][: 4 * _MOST]
+    for index, word in enumerate(words):
+        if len(word) < 2 or not word.startswith("-") or _NUMBER.fullmatch(word):
+            continue
+        option, equals, value = word.partition("=")
+        follower = words[index + 1] if index + 1 < len(words) else ""
+        if not equals and follower and (follower[0] != "-" or _NUMBER.fullmatch(follower)):
+            value, equals = follower, " "
+        name = _neutral(engine, option)
+        if name and len(args) < _MOST:
+            args[name] = _value(name, value) if equals else True
+    return args
+
+
+def _positional_model(engine: str, argv: tuple[str, ...]) -> str:
+    for verb, engines in _MODEL_AFTER.items():
+        if engine in engines and verb in argv:
+            rest = argv[argv.index(verb) + 1 :]
+            return rest[0] if rest and not rest[0].startswith("-") else ""
+    if engine == "tensorrt-llm" and len(argv) > 1:
+        # trtllm-serve took the model as its first word before it had verbs.
+        program = next((i for i, word in enumerate(argv) if word.endswith("trtllm-serve")), -1)
+        first = argv[program + 1] if 0 <= program < len(argv) - 1 else ""
+        return "" if first.startswith("-") else first
+    return ""
+
+
+def _neutral(engine: str, option: str) -> str:
+    plain = re.sub(r"[-.]+", "_", option.lstrip("-").lower())[:100]
+    if plain in ("m", "o", "u") and plain not in _SHORT.get(engine, {}):
+        return ""
+    return _SHORT.get(engine, {}).get(plain) or argument_name(plain)
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _HIDDEN:
+        return CUT
+    if name in _WORDS:
+        return text.lower()
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return cut_secret(name, text)
