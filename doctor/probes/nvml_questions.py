@@ -141,7 +141,8 @@ def _processes(nvml: _Nvml, handle: Any) -> list[dict[str, Any]]:
 
 
 def _running(nvml: _Nvml, handle: Any, kind: str) -> Any:
-    answer = nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses", handle)
+    """The newest form that the library knows; pynvml's unversioned name does not fall back."""
+    answer = nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
     if failed(answer) == _FUNCTION_NOT_FOUND:
         answer = nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
     return answer
