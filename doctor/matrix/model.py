@@ -51,7 +51,7 @@ class CudaFamily(Row, frozen=True, kw_only=True):
 
 
 class CompilerTargets(Row, frozen=True, kw_only=True):
-    """What ptxas of a CUDA version knows: newest PTX ISA and SASS targets ("sm_90")."""
+    """What ptxas of a CUDA version knows: newest PTX ISA; SASS targets ("sm_90") if read."""
 
     cuda: str
     ptx_isa: str

@@ -24,21 +24,17 @@ from doctor.matrix.catalogue import (
     find_npu,
 )
 from doctor.matrix.claims import ClaimMatch, beyond, in_range
+from doctor.matrix.cuda_query import CudaQueries
 from doctor.matrix.gpu_names import GpuIndex
 from doctor.matrix.model import (
-    CompilerTargets,
-    CudaDomain,
-    CudaFamily,
-    DriverBranch,
-    DriverDomain,
+    Claim,
     EngineDomain,
-    ForwardCompat,
     Gpu,
     GpuDomain,
     Release,
     Signature,
     SignatureDomain,
-    Toolkit,
+    Variant,
 )
 
 
@@ -50,7 +46,7 @@ class Fingerprint:
     as_of: str = ""
 
 
-class Matrix:
+class Matrix(CudaQueries):
     """The compatibility matrix. Domains load on first use through `read`."""
 
     def __init__(
@@ -63,20 +59,9 @@ class Matrix:
         self.engine_names = engine_names
         self._fingerprint = fingerprint
         self._engines: dict[str, EngineDomain] = {}
+        self._indexes: dict[str, EngineIndex] = {}
 
     # -- domains -------------------------------------------------------------
-
-    @cached_property
-    def cuda(self) -> CudaDomain:
-        """CUDA toolkits, families, compilers."""
-        domain: CudaDomain = self._read("cuda")
-        return domain
-
-    @cached_property
-    def drivers(self) -> DriverDomain:
-        """Driver branches."""
-        domain: DriverDomain = self._read("drivers")
-        return domain
 
     @cached_property
     def gpus(self) -> GpuDomain:
@@ -135,45 +120,6 @@ class Matrix:
     def as_of(self) -> str:
         """Date of the newest source."""
         return self.fingerprint.as_of
-
-    # -- CUDA and driver -----------------------------------------------------
-
-    def family(self, cuda: Version) -> CudaFamily | None:
-        """The CUDA major's row, with the floor of minor-version compatibility."""
-        return next((f for f in self.cuda.families if f.major == cuda.major), None)
-
-    def toolkit(self, cuda: Version) -> Toolkit | None:
-        """The oldest toolkit row of that major.minor (or of exactly that patch)."""
-        wanted = cuda.release
-        rows = [t for t in self.cuda.toolkits if _release(t.version)[: len(wanted)] == wanted]
-        return min(rows, key=lambda row: _release(row.version), default=None)
-
-    def compiler(self, cuda: Version) -> CompilerTargets | None:
-        """The ptxas row of that major.minor."""
-        return next((c for c in self.cuda.compilers if _release(c.cuda) == cuda.release[:2]), None)
-
-    def forward_compat(self, cuda: Version) -> ForwardCompat | None:
-        """Hints about cuda-compat of that CUDA version."""
-        rows = self.cuda.forward_compat
-        return next((r for r in rows if _release(r.cuda) == cuda.release[:2]), None)
-
-    @cached_property
-    def tegra(self) -> frozenset[ComputeCapability]:
-        """Compute capabilities of SoC parts."""
-        return frozenset(ComputeCapability.parse(s.capability) for s in self.cuda.socs)
-
-    def branch(self, driver: Version) -> DriverBranch | None:
-        """The branch row of a driver version ("580.95.05" belongs to 580)."""
-        return next((b for b in self.drivers.branches if b.branch == driver.major), None)
-
-    def newest_branch(self) -> int:
-        """The newest driver branch that the matrix knows."""
-        return max((b.branch for b in self.drivers.branches), default=0)
-
-    def driver_cuda(self, driver: Version) -> Version | None:
-        """CUDA version of the libcuda that a driver brings, or None if unknown."""
-        row = self.branch(driver)
-        return Version.maybe(row.cuda) if row else None
 
     # -- GPUs ----------------------------------------------------------------
 
@@ -239,32 +185,50 @@ class Matrix:
 
     # -- releases and claims -------------------------------------------------
 
+    def releases(self, name: str) -> tuple[Release, ...]:
+        """All releases of an engine or framework, newest first; empty if it is unknown."""
+        domain = self.engine(name)
+        return domain.releases if domain else ()
+
     def release(self, name: str, version: Version) -> Release | None:
         """The release of exactly that public version, or None if the matrix has no such row."""
-        domain = self.engine(name)
-        if domain is None or not version.is_exact:
-            return None
-        wanted = Version(version.public)
-        return next((r for r in domain.releases if Version(r.version).low == wanted.low), None)
+        return self._index(name).by_version.get(version.low) if version.is_exact else None
 
     def newest(self, name: str) -> Version | None:
         """The newest final version that the matrix knows of an engine or framework."""
-        domain = self.engine(name)
-        known = [Version(r.version) for r in domain.releases] if domain else []
+        known = [Version(r.version) for r in self.releases(name)]
         finals = [v for v in known if not v.is_prerelease] or known
         return max(finals, key=lambda v: v.low, default=None)
+
+    def variants(self, name: str, version: Version, arch: str = "") -> tuple[Variant, ...]:
+        """The builds of a release, those of one architecture if it is named."""
+        release = self.release(name, version)
+        found = release.variants if release else ()
+        return tuple(v for v in found if not arch or not v.archs or arch in v.archs)
 
     def claims(
         self, name: str, kind: str, version: Version | None = None, key: str | None = None
     ) -> Iterator[ClaimMatch]:
         """Claims of that kind whose range may hold `version`; all ranges if it is unknown."""
-        domain = self.engine(name)
-        for claim in domain.claims if domain else ():
-            if claim.kind != kind or (key is not None and claim.key != key):
+        for claim in self._index(name).by_kind.get(kind, ()):
+            if key is not None and claim.key != key:
                 continue
             if version is None or in_range(claim, version):
                 yield ClaimMatch(claim, beyond(claim, version))
 
+    def _index(self, name: str) -> EngineIndex:
+        if name not in self._indexes:
+            self._indexes[name] = EngineIndex(self.engine(name))
+        return self._indexes[name]
 
-def _release(text: str) -> tuple[int, ...]:
-    return Version(text).release
+
+class EngineIndex:
+    """The releases of an engine by version and its claims by kind."""
+
+    def __init__(self, domain: EngineDomain | None) -> None:
+        self.by_version: dict[tuple[Any, ...], Release] = {}
+        self.by_kind: dict[str, list[Claim]] = {}
+        for release in domain.releases if domain else ():
+            self.by_version.setdefault(Version(release.version).low, release)
+        for claim in domain.claims if domain else ():
+            self.by_kind.setdefault(claim.kind, []).append(claim)
