@@ -92,6 +92,10 @@ class Matrix(CudaQueries):
         domain: ModelDomain = self._read("models")
         return domain.models
 
+    def domain(self, name: str) -> Any:
+        """Any domain by the name of its file; raises MatrixError if there is none."""
+        return self.engine(name) or self._read(name)
+
     def engine(self, name: str) -> EngineDomain | None:
         """The domain of an engine or framework ("vllm", "torch"), or None if there is none."""
         if name not in self.engine_names:
