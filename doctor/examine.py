@@ -32,9 +32,9 @@ class Sources:
 def gather(sources: Sources) -> Facts:
     """Read the facts; raises UsageError for input that cannot be read."""
     if sources.facts:
-        from doctor.intake import read_inputs
+        from doctor.intake import read_input
 
-        return read_inputs(sources.facts)
+        return read_input(sources.facts[0])
     from doctor.probes.collect import Options, collect
     from doctor.probes.local import LocalHost
     from doctor.probes.rooted import RootedHost

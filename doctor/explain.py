@@ -64,7 +64,7 @@ def related(cause: str, matrix: Matrix) -> tuple[str, ...]:
     return (*matrix.causes[cause].after, *symptoms)
 
 
-def why(code: str) -> str:
-    """The "Why" of a rule's page, or "" for an unknown code."""
+def section(code: str, heading: str) -> str:
+    """The text under one heading of a rule's page, or "" for an unknown code."""
     rule = next((r for r in RULES if r.code == code), None)
-    return page_of(rule).sections.get("Why", "") if rule else ""
+    return page_of(rule).sections.get(heading, "") if rule else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from doctor.explain import why
+from doctor.explain import section
 from doctor.findings import Finding, Remedy, Severity, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
 from doctor.report.clean import clean_line
@@ -68,7 +68,9 @@ class _Page:
             return [*lines, "  (as above)"]
         shown.add(key)
         lines += self._evidence(finding)
-        lines += self._field("why", why(finding.code))
+        lines += self._field("why", section(finding.code, "Why"))
+        if not finding.remedies:
+            lines += self._field("fix", section(finding.code, "How to fix"))
         for number, remedy in enumerate(finding.remedies, 1):
             lines += self._remedy(remedy, number if len(finding.remedies) > 1 else 0)
         if self.style.verbose:
@@ -81,7 +83,7 @@ class _Page:
         lines = []
         for item in finding.evidence:
             at = self._paint(f"  ({clean_line(item.at)})", "dim") if item.at else ""
-            lines.append(f"  {'seen':<7}{clean_line(item.fact)}{at}")
+            lines.append(f"  {'seen':<8}{clean_line(item.fact)}{at}")
         return lines
 
     def _remedy(self, remedy: Remedy, number: int) -> list[str]:
@@ -92,7 +94,7 @@ class _Page:
         lines = self._field("fix", clean_line(head, 1000))
         # Commands are never wrapped: people paste them.
         return lines + [
-            self._paint(f"         $ {clean_line(c, 2000)}", "bold") for c in remedy.commands
+            self._paint(f"          $ {clean_line(c, 2000)}", "bold") for c in remedy.commands
         ]
 
     def _also(self, finding: Finding) -> list[str]:
@@ -100,8 +102,8 @@ class _Page:
             return []
         word, colour = _STATES[finding.severity.value]
         text = f"{finding.cause} [{finding.code}]: {clean_line(finding.message)}"
-        first, *rest = textwrap.wrap(text, max(self.style.width - 9, 20))
-        return [f"  {self._paint(f'{word:<7}', colour)}{first}", *(f"         {r}" for r in rest)]
+        first, *rest = textwrap.wrap(text, max(self.style.width - 10, 20))
+        return [f"  {self._paint(f'{word:<8}', colour)}{first}", *(f"          {r}" for r in rest)]
 
     def _unknown(self, target: TargetDiagnosis) -> list[str]:
         if target.verdict is not Verdict.CANNOT_TELL and not self.style.verbose:
@@ -114,8 +116,8 @@ class _Page:
     def _field(self, label: str, text: str) -> list[str]:
         if not text:
             return []
-        first, *rest = textwrap.wrap(text, max(self.style.width - 9, 20)) or [""]
-        return [f"  {label:<7}{first}", *(f"         {line}" for line in rest)]
+        first, *rest = textwrap.wrap(text, max(self.style.width - 10, 20)) or [""]
+        return [f"  {label:<8}{first}", *(f"          {line}" for line in rest)]
 
     def _wrap(self, text: str, indent: int) -> list[str]:
         room = max(self.style.width - indent, 20)
