@@ -213,13 +213,20 @@ def applicable(
     matrix: Matrix, found: Software, kind: str, setting: Setting, key: str | None = None
 ) -> list[ClaimMatch]:
     """Claims of a kind that hold for sure, for every version that the engine may be."""
-    result = []
-    for match in matrix.claims(found.name, kind, None, key):
-        versions: Iterable[Version | None] = found.versions or (None,)
-        if holds(match.claim, setting) and all(_covers(match.claim, v) for v in versions):
-            newest = next(iter(found.versions), None)
-            result.append(replace(match, extrapolated=_past(match.claim, newest)))
-    return result
+    return [m for m in covering(matrix, found, kind, key) if holds(m.claim, setting)]
+
+
+def covering(
+    matrix: Matrix, found: Software, kind: str, key: str | None = None
+) -> list[ClaimMatch]:
+    """Claims of a kind whose range holds every version that the engine may be."""
+    versions: Iterable[Version | None] = found.versions or (None,)
+    newest = next(iter(found.versions), None)
+    return [
+        replace(match, extrapolated=_past(match.claim, newest))
+        for match in matrix.claims(found.name, kind, None, key)
+        if all(_covers(match.claim, version) for version in versions)
+    ]
 
 
 def cuda_of(case: Case) -> Version | None:

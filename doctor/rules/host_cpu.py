@@ -1,0 +1,223 @@
+"""Does the processor have the instructions, and the architecture, that the builds are made for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from doctor.facts import Binary, Missing, MissingFact
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix.model import Release
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import Setting, covering, holds, settings
+from doctor.rules.software import Software, engine, packages
+
+_ALIASES = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64", "sbsa": "aarch64"}
+_MUSL = re.compile(r"^libc\.musl-|^ld-musl-")
+_MACHINES = "x86_64|aarch64|ppc64le|s390x|armv7l"
+_WHEEL_ARCH = re.compile(rf"(?:linux|manylinux\w*|musllinux\w*)_({_MACHINES})$")
+
+
+@rule("HST121", cause="cpu-isa-missing", severity=Severity.ERROR)
+def instructions_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The processor, or what a virtual machine shows of it, lacks instructions of a build.
+
+    What: the CPU flags against those that the engine's published build, or a binary of
+        the scope, is compiled for.
+    Why: such a build dies of "Illegal instruction", or leaves the GPU unused because its
+        libraries refuse to load.
+    How to fix: on a virtual machine, pass the host's CPU model through. Else a build for
+        older processors, or one compiled on this machine.
+    Silent when: the flags are not known, or the engine was compiled on this machine.
+    Sources: build scripts and issue threads of the engines (claims in the matrix).
+    """
+    yield from each((lambda: _by_binaries(case), lambda: _by_claims(case, matrix)))
+
+
+def _lacks(case: Case, flags: Iterable[str]) -> list[str]:
+    """Which of these flags the processor is known to lack; raises if nothing is known of one."""
+    cpu = case.facts.host.cpu
+    missing = [flag for flag in flags if flag in (cpu.lacks.value or ())]
+    if missing:
+        return missing
+    have = cpu.flags.known("host.cpu.flags")
+    if cpu.flags.partial:
+        if all(flag in have for flag in flags):
+            return []
+        raise MissingFact("host.cpu.flags, all of them", Missing.NOT_STATED, cpu.flags.at)
+    return [flag for flag in flags if flag not in have]
+
+
+def _by_binaries(case: Case) -> Iterator[Fault]:
+    asking = [b for b in case.scope.binaries.value or () if b.isa]
+    if not asking:
+        raise NotApplicable("no binary tells which instructions it needs")
+    for binary in asking:
+        missing = _lacks(case, binary.isa)
+        if missing:
+            fact = Evidence(f"{binary.path} needs {' '.join(binary.isa)}", binary.path)
+            yield _fault(case, binary.package or binary.path, missing, fact, ())
+
+
+def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    found = engine(case, matrix)
+    claims = [m for m in covering(matrix, found, "isa") if m.claim.value == "required"]
+    setting = _implied(case, settings(case, matrix)[0])
+    states = [(match, holds(match.claim, setting)) for match in claims]
+    asked = [(match, state) for match, state in states if state is not False]
+    if not asked:
+        raise NotApplicable(f"no instruction set is known that {found.name} needs")
+    for match, state in asked:
+        missing = _lacks(case, _flags(match))
+        if missing:
+            fault = _fault(case, found.label, missing, found.evidence, (match,))
+            # Whether the build in question is the one that needs them is not known.
+            yield fault if state else replace(fault, severity=Severity.WARNING)
+            return
+
+
+def _implied(case: Case, setting: Setting) -> Setting:
+    """Names of x86 flags tell the architecture where it was not stated."""
+    cpu = case.facts.host.cpu
+    names = (*(cpu.flags.value or ()), *(cpu.lacks.value or ()))
+    is_x86 = any(name.startswith(("avx", "sse", "fma", "amx")) for name in names)
+    return replace(setting, arch=setting.arch or "x86_64") if is_x86 else setting
+
+
+def _flags(match: ClaimMatch) -> tuple[str, ...]:
+    listed = match.claim.data.get("flags", ())
+    return tuple(listed) if listed else tuple(match.claim.key.split("|"))
+
+
+def _fault(
+    case: Case, name: str, missing: list[str], fact: Evidence, matches: tuple[ClaimMatch, ...]
+) -> Fault:
+    cpu = case.facts.host.cpu
+    is_virtual = case.facts.host.platform.value == "vm"
+    own = [Remedy(m.claim.remedy) for m in matches if m.claim.remedy]
+    mask = Remedy(
+        "give the virtual machine the host's CPU model",
+        ("virsh edit VM  # <cpu mode='host-passthrough'/>; on Proxmox: cpu: host",),
+    )
+    build = Remedy("or use a build for older processors, or compile on this machine")
+    return Fault(
+        message=f"{name} needs {' '.join(missing)}, which "
+        f"{cpu.model.value or 'this processor'} does not have",
+        evidence=(fact, Evidence(f"no {' '.join(missing)}", cpu.lacks.at or cpu.flags.at)),
+        remedies=(*((mask,) if is_virtual else ()), *own, build),
+        sources=tuple(source for m in matches for source in m.claim.source),
+        extrapolated=matches[0].extrapolated if matches else "",
+    )
+
+
+@rule("HST131", cause="arch-wheel-missing", severity=Severity.ERROR, gate=True)
+def no_build_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """There is no build of the engine for this CPU architecture or C library.
+
+    What: the architecture of the host against that of installed binaries and wheels, and
+        against the architectures for which the engine's release was published.
+    Why: pip then builds from source, takes an old version, or says that no distribution
+        matches; a binary of the other kind does not load at all.
+    How to fix: a version or index with builds for the architecture, a container image
+        for it, or compiling it.
+    Silent when: the architecture is not known, or the release lists none.
+    Sources: file names on the index (rows in the matrix); PEP 600 and PEP 656.
+    """
+    yield from each(
+        (
+            lambda: _other_machine(case),
+            lambda: _other_libc(case),
+            lambda: _not_published(case, matrix),
+        )
+    )
+
+
+def _arch(case: Case) -> str:
+    name = case.facts.host.arch.known("host.arch")
+    return _ALIASES.get(name.lower(), name)
+
+
+def _other_machine(case: Case) -> Iterator[Fault]:
+    known = [b for b in case.scope.binaries.value or () if b.machine]
+    tagged = [(p, m[1]) for p in packages(case) for t in p.tags if (m := _WHEEL_ARCH.search(t))]
+    if not known and not tagged:
+        raise NotApplicable("nothing tells for which machine it was built")
+    arch = _arch(case)
+    wrong = [(b.package or b.path, b.machine, b.path) for b in known if b.machine != arch]
+    wrong += [(str(p.name), machine, p.location) for p, machine in tagged if machine != arch]
+    for name, machine, at in wrong[:1]:
+        yield Fault(
+            message=f"{name} is built for {machine}, and this host is {arch}",
+            evidence=(
+                Evidence(f"{name}: {machine}", at),
+                Evidence(f"host is {arch}", case.facts.host.arch.at),
+            ),
+            remedies=(Remedy(f"install it again on this host, for {arch}", role="python_env"),),
+        )
+
+
+def _other_libc(case: Case) -> Iterator[Fault]:
+    """A binary linked against musl on a system with glibc, as wheels built wrongly are."""
+    asking = [b for b in case.scope.binaries.value or () if any(map(_MUSL.match, b.needs))]
+    if not asking:
+        raise NotApplicable("no binary needs musl")
+    libc = case.facts.host.libc.known("host.libc")
+    if libc.kind == "glibc":
+        yield _musl(asking[0], case)
+
+
+def _musl(binary: Binary, case: Case) -> Fault:
+    return Fault(
+        message=f"{binary.package or binary.path} is linked against musl, "
+        "and this system has glibc",
+        evidence=(
+            Evidence(f"{binary.path} needs {' '.join(binary.needs)}", binary.path),
+            Evidence("C library: glibc", case.facts.host.libc.at),
+        ),
+        remedies=(Remedy("build the package from source, or install a version made on glibc"),),
+    )
+
+
+def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    found = engine(case, matrix)
+    listed = [row for row in found.rows if row.archs]
+    if not listed or len(listed) < len(found.rows):
+        raise NotApplicable(f"no architectures are listed for {found.label}")
+    arch = _arch(case)
+    if any(arch in row.archs for row in listed) or _is_vendor_build(found):
+        return
+    offered = " ".join(dict.fromkeys(a for row in listed for a in row.archs))
+    newer = _newest_with(case, matrix, found, arch)
+    yield Fault(
+        message=f"{found.label} is published for {offered}, not for {arch}",
+        evidence=(found.evidence, Evidence(f"host is {arch}", case.facts.host.arch.at)),
+        remedies=(*newer, Remedy("or use a container image for it, or compile it here")),
+        sources=tuple(listed[0].source),
+        extrapolated=found.beyond,
+    )
+
+
+def _is_vendor_build(found: Software) -> bool:
+    """A version with a foreign label was built by somebody for this machine."""
+    return found.version is not None and not found.is_public_build
+
+
+def _newest_with(case: Case, matrix: Matrix, found: Software, arch: str) -> tuple[Remedy, ...]:
+    domain = matrix.engine(found.name)
+    rows: tuple[Release, ...] = domain.releases if domain else ()
+    fitting = next((r for r in rows if arch in r.archs and not r.prerelease), None)
+    if fitting is None:
+        return ()
+    return (
+        Remedy(
+            f"install {found.name} {fitting.version}, which has a build for {arch}",
+            (f"pip install '{found.name}=={fitting.version}'",),
+            role="python_env",
+        ),
+    )
+
+
+RULES: tuple[Rule, ...] = (instructions_missing, no_build_for_architecture)

@@ -1,0 +1,235 @@
+"""Is the C and C++ library of the scope new enough for what is installed in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Binary, Package, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.catalogue import Distro
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import Software, engine, packages, software
+
+_MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
+
+
+@rule("HST101", cause="glibc-too-old", severity=Severity.ERROR, gate=True)
+def glibc_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The C library is older than an installed or wanted build needs.
+
+    What: the glibc of the scope against the symbol versions that its binaries ask for,
+        the tags of its wheels, and what is known of the engine's and torch's release.
+    Why: a binary made on a newer system asks for symbols that an older glibc does not
+        have; it fails with "version `GLIBC_...' not found", often hidden behind an
+        import error. A wheel's tag may promise less than its files need.
+    How to fix: a container image, a newer distribution, or the last version built for
+        this one. A glibc is never replaced in place.
+    Silent when: the system is known to use another C library, or nothing tells a floor.
+    Sources: symbol versions read from wheels, file names on the index, PEP 600; glibc of
+        distributions (rows in the matrix).
+    """
+    _need_linux(case)
+    floors = tuple(_floors(case, matrix))
+    if not floors:
+        raise NotApplicable("nothing here tells which C library it needs")
+    have, at = _glibc(case, matrix)
+    for name, needed, fact, sources in floors:
+        if have.older_than(needed) is True:
+            yield Fault(
+                message=f"{name} needs glibc {needed}, and this system has {have}",
+                evidence=(fact, Evidence(f"glibc {have}", at)),
+                remedies=_remedies(case, matrix, have),
+                sources=sources,
+            )
+            return
+
+
+def _need_linux(case: Case) -> None:
+    system = case.facts.host.os.value
+    if system is not None and system.id in ("windows", "macos", "darwin"):
+        raise NotApplicable(f"{system.id} has no glibc")
+    libc = case.facts.host.libc.value
+    if libc is not None and libc.kind != "glibc":
+        raise NotApplicable(f"the C library is {libc.kind}")
+
+
+def _glibc(case: Case, matrix: Matrix) -> tuple[Version, str]:
+    """The glibc of the scope, of the host for what runs on it, else that of its distribution."""
+    own = case.scope.libc
+    if own.value is not None:
+        return own.value, own.at
+    is_inside = case.scope.kind in ("container", "image")
+    libc = case.facts.host.libc
+    if libc.value is not None and libc.value.version is not None and not is_inside:
+        return libc.value.version, libc.at
+    row = None if is_inside else distribution(case, matrix)
+    if row is not None and row.glibc:
+        return Version(row.glibc), f"{row.id}, {row.source[0]}"
+    return own.known("glibc"), ""
+
+
+def distribution(case: Case, matrix: Matrix) -> Distro | None:
+    """What the matrix knows of the host's distribution."""
+    system = case.facts.host.os.value
+    if system is None:
+        return None
+    parts = system.version.split(".")
+    tries = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    return next(filter(None, (matrix.distro(system.id, text) for text in tries)), None)
+
+
+def _floors(
+    case: Case, matrix: Matrix
+) -> Iterator[tuple[str, Version, Evidence, tuple[str, ...]]]:
+    """What asks for how new a glibc: measured binaries first, then tags, then releases."""
+    measured = [b for b in case.scope.binaries.value or () if b.glibc is not None]
+    for binary in sorted(measured, key=_glibc_key, reverse=True)[:1]:
+        fact = Evidence(f"{binary.path} asks for GLIBC_{binary.glibc}", binary.path)
+        yield binary.package or binary.path, _known(binary.glibc), fact, ()
+    for package in packages(case):
+        floor = _of_tags(package)
+        if floor is not None:
+            fact = Evidence(f"{package.name} is tagged {package.tags[0]}", package.location)
+            yield f"{package.name} {package.version}", floor, fact, ()
+    for found in _known_software(case, matrix):
+        yield from _of_software(case, matrix, found)
+
+
+def _glibc_key(binary: Binary) -> tuple[object, ...]:
+    return binary.glibc.low if binary.glibc else ()
+
+
+def _known(version: Version | None) -> Version:
+    assert version is not None  # noqa: S101 - filtered by the caller
+    return version
+
+
+def _of_tags(package: Package) -> Version | None:
+    """The lowest of the tags' floors: one that fits is enough."""
+    found = [match for tag in package.tags for match in _MANYLINUX.finditer(f"{tag}_")]
+    floors = [Version(f"{match[1]}.{match[2]}") for match in found]
+    return min(floors, key=lambda v: v.low, default=None)
+
+
+def _known_software(case: Case, matrix: Matrix) -> Iterator[Software]:
+    torch = case.scope.package("torch")
+    if torch is not None and torch.version is not None:
+        yield software(matrix, "torch", torch.version, case.scope.packages.at)
+    try:
+        found = engine(case, matrix)
+    except NotApplicable:
+        return
+    if found.name != "torch":
+        yield found
+
+
+def _of_software(
+    case: Case, matrix: Matrix, found: Software
+) -> Iterator[tuple[str, Version, Evidence, tuple[str, ...]]]:
+    floors = {row.min_glibc for row in found.rows}
+    lowest = [Version(text) for text in floors if text]
+    if found.rows and len(lowest) == len(floors):
+        floor = min(lowest, key=lambda v: v.low)
+        fact = Evidence(f"{found.label} is built for glibc {floor}", found.at)
+        yield found.label, floor, fact, tuple(found.rows[0].source)
+        return
+    for setting in settings(case, matrix)[:1]:
+        for match in applicable(matrix, found, "libc", setting):
+            value = Version.maybe(match.claim.value)
+            if value is not None and not match.extrapolated:
+                fact = Evidence(f"{found.label} is built for glibc {value}", found.at)
+                yield found.label, value, fact, tuple(match.claim.source)
+
+
+def _remedies(case: Case, matrix: Matrix, have: Version) -> tuple[Remedy, ...]:
+    found = engine_or_none(case, matrix)
+    domain = matrix.engine(found.name) if found else None
+    fitting = next(
+        (
+            row
+            for row in (domain.releases if domain else ())
+            if row.min_glibc and not row.prerelease
+            if have.at_least(Version(row.min_glibc)) is True
+        ),
+        None,
+    )
+    container = Remedy("run the engine from its container image, which brings its own C library")
+    if fitting is None or found is None:
+        return (container,)
+    older = Remedy(
+        f"or install {found.name} {fitting.version}, the newest that is built for glibc "
+        f"{fitting.min_glibc}",
+        (f"pip install '{found.name}=={fitting.version}'",),
+        role="python_env",
+    )
+    return (container, older)
+
+
+def engine_or_none(case: Case, matrix: Matrix) -> Software | None:
+    """The engine of the case, or None."""
+    try:
+        return engine(case, matrix)
+    except NotApplicable:
+        return None
+
+
+@rule("HST111", cause="libstdcxx-too-old", severity=Severity.ERROR)
+def libstdcxx_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The C++ library is older than a binary needs.
+
+    What: the GLIBCXX symbol versions that binaries of the scope ask for against the
+        newest that the system's libstdc++ has.
+    Why: the loader refuses the binary with "version `GLIBCXX_...' not found", or misses
+        a symbol of a newer compiler.
+    How to fix: a newer libstdc++ in the environment (conda-forge has one), a container
+        image, or a build made with the system's own compiler.
+    Silent when: the environment is one of conda, which brings its own C++ library.
+    Sources: GCC libstdc++ manual, ABI policy; symbol versions read from the binaries.
+    """
+    if case.scope.kind == "conda":
+        raise NotApplicable("conda brings its own C++ library")
+    yield from each((lambda: _older_symbols(case, matrix),))
+
+
+def _older_symbols(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    asking = [b for b in case.scope.binaries.known("scope.binaries") if b.glibcxx is not None]
+    if not asking:
+        raise NotApplicable("no binary asks for a C++ symbol version")
+    have, at = _libstdcxx(case, matrix)
+    for binary in asking:
+        if binary.glibcxx is not None and have.older_than(binary.glibcxx) is True:
+            yield Fault(
+                message=f"{binary.package or binary.path} needs GLIBCXX_{binary.glibcxx}, "
+                f"and libstdc++ here ends at {have}",
+                evidence=(
+                    Evidence(f"{binary.path} asks for GLIBCXX_{binary.glibcxx}", binary.path),
+                    Evidence(f"newest GLIBCXX_{have}", at),
+                ),
+                remedies=(
+                    Remedy(
+                        "put a newer C++ library into the environment",
+                        ("conda install -c conda-forge libstdcxx-ng",),
+                        role="python_env",
+                    ),
+                    Remedy("or run the engine from its container image"),
+                ),
+            )
+            return
+
+
+def _libstdcxx(case: Case, matrix: Matrix) -> tuple[Version, str]:
+    own = case.facts.host.libstdcxx
+    if own.value is not None and case.scope.kind not in ("container", "image"):
+        return own.value, own.at
+    row = None if case.scope.kind in ("container", "image") else distribution(case, matrix)
+    version = Version.maybe(row.libstdcxx) if row else None
+    if row is not None and version is not None:
+        return version, f"{row.id}, {row.source[0]}"
+    return own.known("host.libstdcxx"), ""
+
+
+RULES: tuple[Rule, ...] = (glibc_too_old, libstdcxx_too_old)
