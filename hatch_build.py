@@ -34,7 +34,8 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]  # generic only f
                 included[str(root / folder)] = f"doctor/_resources/{folder}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Called by hatchling when the wheel is written."""
+        """Called by hatchling when the wheel is written; its arguments are not needed."""
+        del version, build_data, artifact_path
         if self._scratch:
             self._scratch.cleanup()
 

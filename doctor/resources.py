@@ -15,7 +15,7 @@ FOLDERS = ("profiles", "playbooks", "images")
 
 
 def resource(*parts: str) -> Path:
-    """The path of a shipped file or folder: resource("profiles", "h100.yaml").
+    """The path of a shipped file or folder, by its parts: "profiles", "h100.yaml".
 
     Raises DoctorError if this installation lacks it.
     """
