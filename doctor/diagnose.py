@@ -25,7 +25,6 @@ from doctor.findings import (
 )
 from doctor.logs import Suspicion, suspect
 from doctor.matrix import Matrix
-from doctor.rules import RULES
 from doctor.rules.engine import Case, Rule, run_rule
 
 HOST_SCOPE = Scope(id="host", kind="host")
@@ -55,14 +54,17 @@ def diagnose(
     matrix: Matrix,
     request: Request | None = None,
     expected: Expected | None = None,
-    rules: Iterable[Rule] = RULES,
+    rules: Iterable[Rule] | None = None,
 ) -> Diagnosis:
-    """Judge every target of `facts`: run all rules on its case and rank what they found."""
-    listed = tuple(rules)
-    targets = tuple(
-        judge(case, matrix, listed)
-        for case in cases(facts, matrix, request or Request(), expected or Expected())
-    )
+    """Judge every target of `facts`: run all rules on its case and rank what they found.
+
+    `rules` defaults to all of them, imported only when there is something to judge.
+    """
+    targets: tuple[TargetDiagnosis, ...] = ()
+    found = cases(facts, matrix, request or Request(), expected or Expected())
+    if found:
+        listed = tuple(_all_rules() if rules is None else rules)
+        targets = tuple(judge(case, matrix, listed) for case in found)
     return Diagnosis(
         verdict=_overall(targets),
         targets=targets,

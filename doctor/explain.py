@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
-from doctor.rules import RULES
+from doctor.rules.registry import RULES
 from doctor.rules.engine import Rule
 
 HEADINGS = ("What", "Why", "How to fix", "Silent when", "Sources")

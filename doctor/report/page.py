@@ -6,7 +6,7 @@ import textwrap
 
 from doctor.explain import HEADINGS, Page, pages_for, related
 from doctor.matrix import Matrix
-from doctor.rules import RULES
+from doctor.rules.registry import RULES
 
 _WIDTH = 96
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 
-from doctor.explain import section
 from doctor.findings import Finding, Remedy, Severity, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
 from doctor.report.clean import clean_line
@@ -67,6 +66,8 @@ class _Page:
         if key in shown:
             return [*lines, "  (as above)"]
         shown.add(key)
+        from doctor.explain import section  # a healthy report needs no rule's page
+
         lines += self._evidence(finding)
         lines += self._field("why", section(finding.code, "Why"))
         if not finding.remedies:

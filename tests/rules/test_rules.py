@@ -14,7 +14,7 @@ from doctor.diagnose import Request, cases
 from doctor.facts import Expected, Facts
 from doctor.findings import OutcomeKind
 from doctor.matrix import load_matrix
-from doctor.rules import RULES
+from doctor.rules.registry import RULES
 from doctor.rules.engine import Rule, run_rule
 
 FOLDER = Path(__file__).parent
