@@ -73,6 +73,12 @@ def diagnose(
     )
 
 
+def _all_rules() -> tuple[Rule, ...]:
+    from doctor.rules.registry import RULES
+
+    return RULES
+
+
 def cases(facts: Facts, matrix: Matrix, request: Request, expected: Expected) -> tuple[Case, ...]:
     """One case per target: what was asked for, else running or wanted engines, else scopes."""
     pairs = _targets(facts, matrix, request)
