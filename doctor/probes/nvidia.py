@@ -133,7 +133,7 @@ def _of_nvidia_host(
     log = nvidia_kernel_log.read(host)
     facts = replace(
         facts,
-        container_toolkit=nvidia_services.read_container_toolkit(host, around.packages),
+        container_toolkit=nvidia_services.read_container_toolkit(host, around),
         denied_nodes=nvidia_services.read_denied(host, facts.device_nodes),
         peermem=nvidia_services.read_peermem(host),
         gsp_firmware=nvidia_driver.read_firmware(host),
@@ -174,7 +174,7 @@ def _with_answers(
 ) -> NvidiaFacts:
     persistence = answers.persistence
     if not persistence.is_known:
-        persistence = nvidia_services.read_persistence(host)
+        persistence = nvidia_services.read_persistence(host, persistence)
     return replace(
         facts,
         driver=_driver(facts.driver, answers.driver),

@@ -35,7 +35,7 @@ class ModuleFile:
 
 
 def read(host: Host) -> ModuleFile:
-    """The module for the running kernel; absent if the kernel's list has none."""
+    """The module for the running kernel; absent if the kernel's list of modules has none."""
     path = find(host)
     if path.value is None:
         gone = files.relay(path)
@@ -52,6 +52,9 @@ def find(host: Host) -> Reading[str]:
         return files.relay(kernel)
     folder = f"/lib/modules/{kernel.value.strip()}"
     listed = host.read_text(f"{folder}/modules.dep", _DEPENDENCIES_LIMIT)
+    if listed.is_absent:
+        # Containers have their host's kernel without its modules.
+        return missing(Missing.NOT_READABLE, folder)
     if listed.value is None:
         return files.relay(listed)
     lines = (line for line in listed.value.splitlines() if "/nvidia" in line)

@@ -21,25 +21,33 @@ _STATED = re.compile(r"version (?:is : )?(\d{1,4}(?:\.\d{1,4}){1,2}(?:[-~]?rc\.?
 _UPSTREAM = re.compile(r"(?:\d{1,3}:)?([^-]{1,60})")
 _NODE = re.compile(r"nvidia(?:\d{1,3}|ctl|-uvm|-uvm-tools|-modeset|-nvswitch(?:\d+|ctl))|dxg|nvgpu")
 _ASK_S = 5.0
+_OUTSIDE = "outside this container"
 
 
 def read_fabric_manager(host: Host, around: HostFacts) -> FabricManager:
     """Installed version, and whether its service has processes."""
+    if _is_contained(around):
+        unseen: Reading[Version] = missing(Missing.NOT_READABLE, _OUTSIDE)
+        return FabricManager(unseen, missing(Missing.NOT_READABLE, _OUTSIDE))
     version = packaged(around.packages, _FABRIC)
     if not version.is_known:
         version = _stated(host, ("nv-fabricmanager", "--version"), version)
-    # A container sees the switches, but not the services of its host.
-    contained = around.platform.value == "container"
-    active = missing(Missing.NOT_READABLE, _UNIT) if contained else _has_processes(host)
-    return FabricManager(version, active)
+    return FabricManager(version, _has_processes(host))
 
 
-def read_container_toolkit(host: Host, packages: Packages) -> Reading[Version]:
+def read_container_toolkit(host: Host, around: HostFacts) -> Reading[Version]:
     """The version of the installed toolkit, from its package or from its own tool."""
-    version = packaged(packages, _TOOLKIT)
+    if _is_contained(around):
+        return missing(Missing.NOT_READABLE, _OUTSIDE)
+    version = packaged(around.packages, _TOOLKIT)
     if version.is_known:
         return version
     return _stated(host, ("nvidia-ctk", "--version"), version)
+
+
+def _is_contained(around: HostFacts) -> bool:
+    """A container sees the devices of its host, but neither packages nor services of it."""
+    return around.platform.value == "container"
 
 
 def packaged(packages: Packages, name: re.Pattern[str]) -> Reading[Version]:
@@ -84,10 +92,10 @@ def _has_processes(host: Host) -> Reading[bool]:
     return missing(Missing.NOT_READABLE, _UNIT)
 
 
-def read_persistence(host: Host) -> Reading[bool]:
-    """Whether the persistence daemon listens: the answer where NVML gives none."""
+def read_persistence(host: Host, otherwise: Reading[bool]) -> Reading[bool]:
+    """True where the persistence daemon listens; without it the mode may still be set."""
     socket = host.stat("/run/nvidia-persistenced/socket")
-    return files.relay(socket) if socket.value is None else seen(True, socket.at)
+    return seen(True, socket.at) if socket.is_known else otherwise
 
 
 def read_peermem(host: Host) -> Reading[bool]:

@@ -42,7 +42,10 @@ def _nvcc_root(host: Host, environ: Mapping[str, str]) -> Optional[str]:
         nvcc = host.real_path(f"{folder}/nvcc").value if folder.startswith("/") else None
         if nvcc is not None and nvcc.endswith("/bin/nvcc"):
             root = nvcc[: -len("/bin/nvcc")]
-            return "/usr" if root in _DISTRIBUTION else root
+            if root in _DISTRIBUTION:
+                return "/usr"
+            # Without the compiler's second half it is a script that starts another nvcc.
+            return root if host.stat(f"{root}/nvvm").is_known else None
     return None
 
 
