@@ -140,9 +140,9 @@ def _chip(name: str) -> str:
 
 def find_distro(rows: Iterable[Distro], name: str, version: str) -> Distro | None:
     """The row whose id or alias is the name and whose versions hold VERSION_ID."""
-    plain = name.lower().strip()
+    plain, wanted = name.lower().strip(), version.lower().strip()
     for row in rows:
-        if plain in (row.id, *row.aliases) and any(_holds(v, version) for v in row.versions):
+        if plain in (row.id, *row.aliases) and any(_holds(v, wanted) for v in row.versions):
             return row
     return None
 
