@@ -35,7 +35,10 @@ def in_range(claim: Claim, version: Version) -> bool:
 
 
 def beyond(claim: Claim, version: Version | None) -> str:
-    """`verified_to` of the claim if the version is known to be above it, else ""."""
+    """`verified_to` of the claim if the version is above it or on another scale, else ""."""
     if version is None or not claim.verified_to:
         return ""
-    return claim.verified_to if version.newer_than(Version(claim.verified_to)) is True else ""
+    newer = version.newer_than(Version(claim.verified_to))
+    # Two exact versions that cannot be compared: a build number and a semantic version.
+    other_scale = newer is None and version.is_exact
+    return claim.verified_to if newer or other_scale else ""

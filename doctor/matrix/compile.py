@@ -25,9 +25,11 @@ class _UniqueKeyLoader(_Loader):  # type: ignore[misc]  # the base is chosen at 
         seen: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                raise MatrixError(f"a key that is no text in line {line}", "quote it")
             if key in seen:
-                line = key_node.start_mark.line + 1
-                raise MatrixError(f"duplicate key {key!r} in line {line}")
+                raise MatrixError(f"duplicate key {key!r} in line {line}", "keep one of the two")
             seen[key] = self.construct_object(value_node, deep=deep)
         return seen
 
@@ -38,8 +40,12 @@ def read_yaml(path: Path) -> Any:
         return yaml.load(path.read_bytes(), Loader=_UniqueKeyLoader)  # noqa: S506 - text only
     except yaml.YAMLError as fault:
         raise MatrixError(f"{path}: {fault}", "mend the YAML at the line named") from None
+    except RecursionError:
+        raise MatrixError(f"{path}: nested too deeply", "make it flatter") from None
+    except OSError as fault:
+        raise MatrixError(f"cannot read {path}: {fault}", "check the path") from None
     except MatrixError as fault:
-        raise MatrixError(f"{path}: {fault}", "keep one of the two keys") from None
+        raise MatrixError(f"{path}: {fault}", fault.hint) from None
 
 
 def compile_domain(path: Path, shape: Any) -> bytes:

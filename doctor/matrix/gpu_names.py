@@ -18,7 +18,10 @@ _NOISE = frozenset(_NOISE_TEXT.split())
 _FAMILY_TEXT = "rtx gtx quadro pro ti super laptop sxm pcie jetson ada"
 _FAMILY = frozenset(_FAMILY_TEXT.split())
 # A product with one of these is not meant by a name that lacks it.
-_VARIANT_TEXT = "ti super d v2 laptop max q sff pro workstation server active nvl"
+_VARIANT_TEXT = (
+    "a d dgxs embedded fhhl h laptop lc ls max nvl oem pro q server sff super ti v2 workstation"
+    " active"
+)
 _VARIANT = frozenset(_VARIANT_TEXT.split())
 _SYNONYMS = {"mobile": "laptop", "notebook": "laptop", "maxq": "max", "s": "super"}
 

@@ -22,11 +22,6 @@ COMPILED = Path(__file__).parent / "compiled"
 _AS_OF = re.compile(rb"^as_of: *['\"]?(\d{4}-\d\d-\d\d)", re.MULTILINE)
 
 
-def engine_names(data: Path = DATA) -> tuple[str, ...]:
-    """Names of the engine and framework domains, from the files that exist."""
-    return tuple(sorted(p.stem for p in data.glob("*.yaml") if p.stem not in SHAPES))
-
-
 def load_matrix(data: Path = DATA, overlays: Sequence[Path] = ()) -> Matrix:
     """Return the matrix; domains are read on first use.
 
@@ -34,12 +29,13 @@ def load_matrix(data: Path = DATA, overlays: Sequence[Path] = ()) -> Matrix:
     the matrix or, on purpose, replace rows of it; later ones win.
     """
     files = overlay_files(overlays)
-    names = {*engine_names(data), *(f.stem for f in files if f.stem not in SHAPES)}
     sources = (*sorted(data.glob("*.yaml")), *files)
+    names = sorted({path.stem for path in sources})
     return Matrix(
         lambda name: _read(name, data, files),
-        tuple(sorted(names)),
+        tuple(name for name in names if name not in SHAPES),
         lambda: fingerprint(sources),
+        tuple(name for name in names if name in SHAPES),
     )
 
 

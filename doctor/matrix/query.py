@@ -47,16 +47,21 @@ class Fingerprint:
 
 
 class Matrix(CudaQueries):
-    """The compatibility matrix. Domains load on first use through `read`."""
+    """The compatibility matrix. Domains load on first use through `read`.
+
+    `engine_names` are the domains of engines and frameworks, `other_names` all others.
+    """
 
     def __init__(
         self,
         read: Callable[[str], Any],
         engine_names: tuple[str, ...],
         fingerprint: Callable[[], Fingerprint] = Fingerprint,
+        other_names: tuple[str, ...] = (),
     ) -> None:
         self._read = read
         self.engine_names = engine_names
+        self.other_names = other_names
         self._fingerprint = fingerprint
         self._engines: dict[str, EngineDomain] = {}
         self._indexes: dict[str, EngineIndex] = {}
