@@ -94,16 +94,21 @@ class NvidiaFacts:
 
 @dataclass(frozen=True)
 class AscendFacts:
-    """Huawei Ascend: driver, firmware, CANN toolkit, kernel packages, ATB (nnal), SoC name."""
+    """Huawei Ascend: driver, firmware, CANN toolkit, kernel packages, ATB (nnal), SoC name.
+
+    `firmware_range` is what the driver's version.info says it works with: "[7.0.0,7.2.99]".
+    """
 
     driver: Reading[Version] = UNSTATED
     firmware: Reading[Version] = UNSTATED
+    firmware_range: Reading[str] = UNSTATED
     cann: Reading[Version] = UNSTATED
     kernels: Reading[str] = UNSTATED
     nnal: Reading[Version] = UNSTATED
     soc: Reading[str] = UNSTATED
     nodes: Reading[tuple[str, ...]] = UNSTATED
     smi_error: Reading[str] = UNSTATED
+    compatibility: Reading[str] = UNSTATED
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,8 @@ class DeviceHealth:
     """Uncorrected ECC errors, pending or failed row remaps, active throttle reasons.
 
     `nvml_error` is the code with which NVML refused this device (15: lost); NVLinks
-    that are down are normal where no bridge is fitted.
+    that are down are normal where no bridge is fitted. `status` is the word of a tool that
+    has one ("OK", "Warning", "Critical" of npu-smi).
     """
 
     ecc_uncorrected: Optional[int] = None
@@ -151,6 +157,7 @@ class DeviceHealth:
     nvml_error: Optional[int] = None
     nvlinks_up: Optional[int] = None
     nvlinks_down: Optional[int] = None
+    status: str = ""
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,10 @@ class DkmsModule:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The host; sizes in MiB; `platform` is bare, vm, wsl2, jetson or container."""
+    """The host; sizes in MiB; `platform` is bare, vm, wsl2, jetson or container.
+
+    `unreachable` are addresses (hub, index, registry) that were tried without answer.
+    """
 
     os: Reading[OsRelease] = UNSTATED
     kernel: Reading[str] = UNSTATED
@@ -124,4 +127,6 @@ class HostFacts:
     held_packages: Reading[HeldPackages] = UNSTATED
     automatic_upgrades: Reading[AutomaticUpgrades] = UNSTATED
     absent: Reading[tuple[str, ...]] = UNSTATED
+    unreachable: Reading[tuple[str, ...]] = UNSTATED
     boot: Reading[str] = UNSTATED
+    listening_ports: Reading[tuple[int, ...]] = UNSTATED

@@ -1,4 +1,4 @@
-"""Rules about parts of an engine that the release or the card lacks: attention, models, env."""
+"""Rules about parts that an engine release or the card lacks: attention kernels and models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix import Matrix
 from doctor.matrix.model import Claim
 from doctor.rules import cards
 from doctor.rules.decide import each
@@ -17,21 +17,6 @@ from doctor.rules.model_facts import architecture_names, argument, environment
 from doctor.rules.settings import Judgement, Setting, applicable, fold, judge, need, settings
 from doctor.rules.software import Software, engine
 
-# Variables that name one folder or file: nvcc, CMake, torch and the engines append to them.
-_SINGLE_PATHS = (
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_ROOT",
-    "CUDACXX",
-    "CUDNN_PATH",
-    "TRITON_PTXAS_PATH",
-    "HF_HOME",
-    "ROCM_PATH",
-    "HIP_PATH",
-    "ASCEND_HOME_PATH",
-    "ASCEND_TOOLKIT_HOME",
-    "ATB_HOME_PATH",
-)
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 
 
@@ -238,86 +223,8 @@ def _upgrade(subject: Software, claim: Claim) -> tuple[Remedy, ...]:
     return (Remedy(f"upgrade to {claim.since} or newer", (f"uv pip install {wanted}",)),)
 
 
-@rule("ENG501", cause="env-var-malformed", severity=Severity.ERROR)
-def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A variable that must name one folder holds a list, blanks or quotes.
-
-    What: CUDA_HOME and its like, in the environment of the engine or of its scope.
-    Why: build tools append /bin/nvcc to the text as it is; `export CUDA_HOME=$CUDA_HOME:/x`
-        leaves a leading colon and no such file exists.
-    How to fix: export the one folder.
-    Silent when: the variable is not set or names one absolute path.
-    Sources: vllm-project/vllm issue 36077; nvcc and torch.utils.cpp_extension.
-    """
-    for name, value in environment(case, needed=True).items():
-        if name in _SINGLE_PATHS and value and _is_malformed(value):
-            clean = next((part for part in value.strip("'\" ").split(":") if part), "")
-            yield Fault(
-                f"{name} is {value!r}; it must name one folder",
-                evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
-                remedies=(Remedy("set the one folder", (f"export {name}={clean}",)),),
-            )
-
-
-def _is_malformed(value: str) -> bool:
-    is_windows_drive = re.match(r"[A-Za-z]:[\\/]", value) is not None
-    return not is_windows_drive and (
-        ":" in value or ";" in value or value != value.strip() or value[0] in "'\""
-    )
-
-
-@rule("ENG502", cause="env-var-malformed", severity=Severity.ERROR)
-def engine_variable_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """An environment variable of the engine has a value that the engine does not take.
-
-    What: variables in the environment against the values or the pattern that the release
-        accepts; variables that must not be set in service.
-    Why: some values stop the engine, others are ignored without a word.
-    How to fix: a value that the finding names, or unset it.
-    Silent when: the matrix does not know the variable. A variable that the release no
-        longer reads is a warning.
-    Sources: environment modules of the engines (rows in the matrix).
-    """
-    env = environment(case, needed=True)
-    found = engine(case, matrix)
-    for match in applicable(matrix, found, "env-var", settings(case, matrix)[0]):
-        value = env.get(match.claim.key)
-        if value is not None:
-            yield from _variable_faults(case, found, match, value)
-
-
-def _variable_faults(case: Case, found: Software, match: ClaimMatch, value: str) -> Iterator[Fault]:
-    claim = match.claim
-    problem, severity = _problem(claim, value)
-    if problem:
-        yield Fault(
-            f"{claim.key}={value!r}: {problem} ({found.label})",
-            evidence=(Evidence(f"{claim.key}={value}", case.scope.env.at),),
-            remedies=(Remedy(claim.remedy or f"unset {claim.key}", (f"unset {claim.key}",)),),
-            sources=claim.source,
-            severity=severity,
-            extrapolated=match.extrapolated,
-        )
-
-
-def _problem(claim: Claim, value: str) -> tuple[str, Severity | None]:
-    allowed = [str(item).lower() for item in claim.data.get("allowed", ())]
-    pattern = str(claim.data.get("pattern", ""))
-    if claim.value == "removed":
-        return "this release does not read it", Severity.WARNING
-    if claim.data.get("must_be") == "unset":
-        return claim.text or "it must not be set in service", Severity.WARNING
-    if allowed and value.lower() not in allowed:
-        return f"allowed are {', '.join(allowed)}", None
-    if pattern and re.fullmatch(pattern, value) is None:
-        return "the value does not have the form that is read", None
-    return "", None
-
-
 RULES = (
     attention_backend_refused,
     default_attention_refused,
     model_unknown_to_release,
-    path_variable_malformed,
-    engine_variable_refused,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Device, Version
 from doctor.findings import Evidence, Remedy
@@ -157,7 +158,8 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if case.scope.package("onnxruntime") is not None and case.scope.lacks("onnxruntime-gpu"):
         yield _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
     elif case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
-        yield _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
+        fault = _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
+        yield replace(fault, severity=Severity.WARNING)
     elif devices[0].vendor == "nvidia":
         yield from _no_gpu_wheel(case, engine(case, matrix))
 

@@ -78,7 +78,7 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     if not found.is_public_build:
         raise NotApplicable(f"{found.label} is not the public build")
-    if not any(row.pins for row in found.rows):
+    if found.version is None or not any(row.pins for row in found.rows):
         raise found.unknown()
     unmet = {}
     for name in COMPANIONS:

@@ -11,7 +11,7 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.relevance import is_relevant
-from doctor.rules.software import Software, admits, engine, shared_pin, software
+from doctor.rules.software import Software, admits, engine, pythons, shared_pin, software
 
 
 def _python(case: Case) -> PythonInfo:
@@ -97,7 +97,7 @@ def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for subject in subjects:
         if subject is None or not subject.rows or not minor:
             continue
-        if all(row.pythons and minor not in row.pythons for row in subject.rows):
+        if all(row.pythons and minor not in pythons(row) for row in subject.rows):
             yield _no_wheel(case, subject, python)
 
 
@@ -109,7 +109,7 @@ def _pinned_torch(matrix: Matrix, found: Software) -> Software | None:
 
 
 def _no_wheel(case: Case, found: Software, python: PythonInfo) -> Fault:
-    offered = _sorted({p for row in found.rows for p in row.pythons if not p.endswith("t")})
+    offered = _sorted({p for row in found.rows for p in pythons(row) if not p.endswith("t")})
     return Fault(
         f"{found.label} has no wheel for Python {_minor(python.version)}; "
         f"it has some for {', '.join(offered)}",
@@ -141,7 +141,7 @@ def free_threaded_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not found.rows:
         raise found.unknown()
     wanted = f"{_minor(python.version)}t"
-    if all(wanted not in row.pythons for row in found.rows):
+    if all(wanted not in pythons(row) for row in found.rows):
         yield Fault(
             f"{found.label} has no wheel for free-threaded Python {_minor(python.version)}",
             evidence=(_evidence(case, python), found.evidence),

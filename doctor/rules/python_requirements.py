@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Package, Version
 from doctor.findings import Evidence, Remedy
@@ -81,13 +82,25 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: threads in which maintainers confirmed the pair (rows in the matrix).
     """
     setting = settings(case, matrix)[0]
+    mine = {p for p in needed(case, matrix) | {_engine_name(case, matrix)} if p}
     for subject in _subjects(case, matrix):
         for match in applicable(matrix, subject, "known-bad", setting):
             other = case.scope.package(match.claim.key)
+            carrier = str(match.claim.data.get("distribution", ""))
             if other is None or other.version is None:
                 continue
+            if carrier and case.scope.package(carrier) is None:
+                continue
             if admits(match.claim.value, other.version):
-                yield _known_bad(subject, other, match.claim, match.extrapolated)
+                fault = _known_bad(subject, other, match.claim, match.extrapolated)
+                yield fault if subject.name in mine else replace(fault, severity=Severity.INFO)
+
+
+def _engine_name(case: Case, matrix: Matrix) -> str:
+    try:
+        return engine(case, matrix).name
+    except NotApplicable:
+        return ""
 
 
 def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:
@@ -137,6 +150,8 @@ def pin_of_release_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: METADATA of the release (rows in the matrix).
     """
     found = engine(case, matrix)
+    if found.name == "vllm-ascend":
+        raise NotApplicable("its set of versions has a rule of its own")
     if any(p.requires for p in packages(case)):
         raise NotApplicable("the metadata on disk were read")
     if not found.is_public_build or not found.rows:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from doctor.facts import ComputeCapability, Device, Missing, MissingFact, Scope, Version
 from doctor.matrix import ClaimMatch, Matrix, capability_matches
 from doctor.matrix.model import Claim
-from doctor.rules import cards
+from doctor.rules import cards, npus
 from doctor.rules.engine import Case
 from doctor.rules.software import Software, admits, torch_version
 
@@ -20,9 +21,11 @@ class Setting:
     """What the `when` of a claim may ask about; None where it is not known."""
 
     scope: Scope
+    arguments: dict[str, Any]
     device: Device | None = None
     vendor: str | None = None
     capability: ComputeCapability | None = None
+    soc: frozenset[str] = frozenset()
     arch: str | None = None
     cuda: Version | None = None
     driver: Version | None = None
@@ -59,9 +62,10 @@ def settings(case: Case, matrix: Matrix) -> tuple[Setting, ...]:
             device=device,
             vendor=device.vendor,
             capability=capability,
+            soc=npus.words(device, matrix) if device.vendor == "ascend" else frozenset(),
             gpu_class=cards.shared(device, matrix, "gpu_class") or None,
         )
-        seen.setdefault((device.vendor, str(capability)), setting)
+        seen.setdefault((device.vendor, str(capability or npus.label(device))), setting)
     return tuple(seen.values()) or (base,)
 
 
@@ -71,6 +75,7 @@ def _base(case: Case) -> Setting:
     torch = case.scope.torch.value
     return Setting(
         scope=case.scope,
+        arguments=(case.workload.args.value or {}) if case.workload else {},
         arch=host.arch.value,
         cuda=torch.cuda.value if torch else None,
         driver=case.facts.nvidia.driver.value,
@@ -97,14 +102,23 @@ def holds(claim: Claim, setting: Setting) -> bool | None:
 def _condition(key: str, spec: str, setting: Setting) -> bool | None:
     if key.startswith("package:"):
         return _package(key.removeprefix("package:"), spec, setting.scope)
+    if key.startswith("arg:"):
+        stated = setting.arguments.get(key.removeprefix("arg:"))
+        return None if stated is None else _is_one_of(str(stated), spec)
     value = getattr(setting, key, None)
-    if value is None:
+    if value is None or value == frozenset():
         return None
+    if isinstance(value, frozenset):
+        return not value.isdisjoint(spec.split("|"))
     if isinstance(value, ComputeCapability):
         return capability_matches(spec, value)
     if isinstance(value, Version):
         return admits(spec, value)
-    return fold(str(value)) in {fold(word) for word in spec.split("|")}
+    return _is_one_of(str(value), spec)
+
+
+def _is_one_of(value: str, spec: str) -> bool:
+    return fold(value) in {fold(word) for word in spec.split("|")}
 
 
 def _package(name: str, spec: str, scope: Scope) -> bool | None:
@@ -198,6 +212,7 @@ def _first_unknown(claim: Claim, setting: Setting, version: Version | None) -> s
 _FACT_NAMES = {
     "capability": "compute capability",
     "vendor": "devices",
+    "soc": "SoC name",
     "arch": "host.arch",
     "cuda": "torch.cuda",
     "driver": "nvidia.driver",

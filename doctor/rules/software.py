@@ -222,3 +222,13 @@ def shared_pin(found: Software, package: str) -> str:
     """The specifier that all possible releases pin for a package, or "" if they differ."""
     pins = {row.pins.get(package, "") for row in found.rows}
     return pins.pop() if len(pins) == 1 else ""
+
+
+def pythons(row: Release) -> frozenset[str]:
+    """Python versions for which a release has wheels: "3.11", "3.14t"; empty if all will do."""
+    return frozenset(_python_of_tag(tag) for tag in row.pythons)
+
+
+def _python_of_tag(tag: str) -> str:
+    digits = tag.removeprefix("cp")
+    return f"{digits[:1]}.{digits[1:]}" if digits != tag else tag

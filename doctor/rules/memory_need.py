@@ -1,0 +1,80 @@
+"""How much device memory a workload needs for weights, by its own figures or by arithmetic."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from doctor.facts import Device
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case
+from doctor.rules.model_facts import argument, count, known_model, model_name, stated_size
+
+_GIB = 1 << 30
+# Bits a weight that a method or a word in a model's name stands for.
+_BITS = (
+    (4, re.compile(r"awq|gptq|int4|w4a|4[-_ ]?bit|nf4|bnb|mxfp4|nvfp4|fp4|q4_|exl2", re.I)),
+    (8, re.compile(r"fp8|int8|w8a|8[-_ ]?bit|mxfp8|q8_", re.I)),
+    (32, re.compile(r"float32|fp32", re.I)),
+)
+_UNCLEAR = re.compile(
+    r"quantiz|quantis|compressed-tensors|modelopt|quark|torchao|autoround|auto-round|gguf|"
+    r"q[2356]_|iq\d|gptoss|gpt-oss|ternary|bitnet|inc\b",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class Need:
+    """Weights per device in GiB, and how that is known; `is_measured` if the engine said so."""
+
+    gib: float
+    how: str
+    is_measured: bool = False
+
+
+def weights(case: Case, matrix: Matrix) -> Need | None:
+    """Weights that each device must hold; None if model, size or format is not known."""
+    measured = (case.workload.measured.value or {}) if case.workload else {}
+    if measured.get("weights_gib"):
+        return Need(float(measured["weights_gib"]), "measured", is_measured=True)
+    params, bits = _params(case, matrix), bits_per_weight(case)
+    if params is None or bits is None:
+        return None
+    total = params * 1e9 * bits / 8 / _GIB
+    ranks = _ranks(case)
+    split = f" over {ranks} ranks" if ranks > 1 else ""
+    return Need(total / ranks, f"{params:g}e9 parameters at {bits} bits{split}")
+
+
+def _params(case: Case, matrix: Matrix) -> float | None:
+    row = known_model(matrix, model_name(case))
+    return row.params_b if row is not None and row.params_b else stated_size(model_name(case))
+
+
+def _ranks(case: Case) -> int:
+    tensor = count(case, "tensor_parallel_size") or 1
+    return tensor * (count(case, "pipeline_parallel_size") or 1)
+
+
+def bits_per_weight(case: Case) -> int | None:
+    """Bits a weight from quantization, dtype and name; None where the format is unclear."""
+    stated = str(argument(case, "quantization")[0] or "")
+    text = f"{stated} {model_name(case)}"
+    for bits, words in _BITS[:2]:
+        if words.search(text):
+            return bits
+    if _UNCLEAR.search(text):
+        return None
+    dtype = str(argument(case, "dtype")[0] or "")
+    return 32 if _BITS[2][1].search(dtype) else 16
+
+
+def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:
+    """Memory of a device in GiB, and whether it was read or is only the product's nominal size."""
+    if device.memory_mib.value is not None:
+        return device.memory_mib.value / 1024, True
+    sizes = {row.memory_gb for row in cards.products(device, matrix)}
+    size = sizes.pop() if len(sizes) == 1 else None
+    return size, False

@@ -1,0 +1,144 @@
+"""Rules about Ascend chips: those that a release supports, and those a build was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Device, Missing, MissingFact, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.npus import ascend_devices, generation, label, words
+from doctor.rules.software import Software, admits, engine, installed
+
+
+@rule("NPU401", cause="npu-soc-not-in-binary", severity=Severity.ERROR, gate=True)
+def chip_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine release does not support this Ascend chip.
+
+    What: the chip, or its generation, against those that the matrix records for the
+        release of the engine.
+    Why: operators are built for the chips of the release; others are refused by
+        soc_version or end in a missing operator.
+    How to fix: the first release that supports the chip, with the image of that chip.
+    Silent when: the name fits chips of several generations.
+    Sources: vllm-ascend hardware.py, Dockerfiles and threads (rows in the matrix).
+    """
+    devices = ascend_devices(case)
+    found = engine(case, matrix)
+    if not any(True for _ in matrix.claims(found.name, "npu")):
+        raise NotApplicable(f"the matrix lists no chips for {found.name}")
+    if found.version is None and found.name == "vllm-ascend":
+        found = _by_vllm(case, matrix, found)
+    for device in _distinct(devices):
+        yield from _unsupported(matrix, found, device)
+
+
+def _distinct(devices: tuple[Device, ...]) -> list[Device]:
+    return list({label(device): device for device in devices}.values())
+
+
+def _by_vllm(case: Case, matrix: Matrix, found: Software) -> Software:
+    """Leave only releases of the plug-in that pin the vllm that is installed."""
+    vllm = installed(case, matrix, "vllm")
+    if vllm is None or vllm.version is None:
+        return found
+    version = vllm.version
+    rows = [r for r in found.rows if admits(r.pins.get("vllm", ""), version) is not False]
+    return Software(found.name, None, tuple(rows) or found.rows, at=found.at)
+
+
+def _unsupported(matrix: Matrix, found: Software, device: Device) -> Iterator[Fault]:
+    mine = words(device, matrix)
+    if not mine:
+        raise MissingFact("SoC name", Missing.NOT_STATED, device.name.at)
+    refusing = [m for m in matrix.claims(found.name, "npu") if m.claim.value == "unsupported"]
+    for match in refusing:
+        if match.claim.key not in mine:
+            continue
+        answers = [_in_range(match, version) for version in found.versions]
+        if not answers and (match.claim.since or match.claim.until):
+            raise found.unknown()
+        if all(answers):
+            yield _chip_fault(found, device, match)
+        elif any(answers):
+            raise found.unknown()
+
+
+def _in_range(match: ClaimMatch, version: Version) -> bool:
+    since, until = match.claim.since, match.claim.until
+    above = not since or version.at_least(Version(since)) is not False
+    return above and not (until and version.older_than(Version(until)) is not True)
+
+
+def _chip_fault(found: Software, device: Device, match: ClaimMatch) -> Fault:
+    claim = match.claim
+    return Fault(
+        f"{found.label} does not support {label(device)}{': ' if claim.text else ''}{claim.text}",
+        evidence=(Evidence(label(device), device.soc.at or device.name.at), found.evidence),
+        remedies=(Remedy(claim.remedy or "use another release, engine or chip"),),
+        sources=claim.source,
+        subject=device.id,
+    )
+
+
+@rule("NPU402", cause="npu-soc-not-in-binary", severity=Severity.ERROR)
+def built_for_other_chip(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The image, the operator package or a library was made for another Ascend chip.
+
+    What: the suffix of the image's tag, the chip of the operator package, and the SoC names
+        inside libraries, against the chips of the host.
+    Why: operators are machine code for one chip: "socversion of bin package does not match".
+    How to fix: the image with the suffix of the chip, its operator package, or a build with
+        the right SOC_VERSION.
+    Silent when: the chip is not known, or the image is none of the engine's own.
+    Sources: vllm-ascend image naming (row in the matrix); vllm-ascend issue 6676.
+    """
+    devices = ascend_devices(case)
+    kinds = {generation(device, matrix) for device in devices}
+    mine = frozenset().union(*(words(device, matrix) for device in devices))
+    if "" in kinds or len(kinds) != 1 or not mine:
+        raise MissingFact("SoC name", Missing.NOT_STATED)
+    checked = False
+    for what, chip, at in _built_for(case, matrix, mine):
+        checked = True
+        if chip not in kinds and chip not in mine:
+            yield Fault(
+                f"{what} is for {chip}; this host has {label(devices[0])}",
+                evidence=(Evidence(what, at), Evidence(label(devices[0]), devices[0].name.at)),
+                remedies=(Remedy(f"use the image or build for {kinds.copy().pop()}"),),
+            )
+    if not checked:
+        raise MissingFact("chip of the image or operators", Missing.NOT_STATED)
+
+
+def _built_for(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tuple[str, str, str]]:
+    """What was built for a chip, as (name, generation or SoC, where read)."""
+    reference = case.scope.image.ref
+    repository, _, tag = reference.partition("@")[0].rpartition(":")
+    for match in matrix.claims("vllm-ascend", "image"):
+        if repository.endswith(match.claim.key.rpartition("/")[2]) and "ascend" in repository:
+            yield f"image {reference}", _suffix_chip(match, tag), "image"
+            break
+    kernels = case.facts.ascend.kernels
+    for row in matrix.npus:
+        if kernels.value and kernels.value.lower() in {s.lower() for s in (row.key, *row.names)}:
+            yield f"operator package {kernels.value}", row.generation, kernels.at
+            break
+    for binary in case.scope.binaries.value or ():
+        if binary.soc:
+            held = [soc.removeprefix("Ascend") for soc in binary.soc]
+            fitting = [soc for soc in held if soc in mine]
+            name = binary.package or binary.path
+            yield name, (fitting or held)[0], binary.path
+
+
+def _suffix_chip(match: ClaimMatch, tag: str) -> str:
+    suffixes = {str(k): str(v) for k, v in dict(match.claim.data.get("suffix", {})).items()}
+    for chip, suffix in suffixes.items():
+        if suffix and suffix in tag:
+            return chip
+    return next((chip for chip, suffix in suffixes.items() if not suffix), "")
+
+
+RULES = (chip_not_supported, built_for_other_chip)

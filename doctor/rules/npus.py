@@ -1,0 +1,63 @@
+"""What the matrix knows of the Ascend chips of a case. One name may fit several chips."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts import Device
+from doctor.matrix import Matrix
+from doctor.matrix.catalogue import Npu
+from doctor.rules.engine import Case
+
+_CHIP = re.compile(r"(?<![\w])(310[BP]?\d?|910(?:[A-C]\d?C?(?:-1)?|_\d{4})?|950\w*)", re.IGNORECASE)
+
+
+def chips(device: Device, matrix: Matrix) -> tuple[Npu, ...]:
+    """Rows that the device may be, by SoC name, npu-smi name or PCI id."""
+    for text in _texts(device):
+        rows = tuple(row for row in matrix.npus if text in _known(row))
+        if rows:
+            return rows
+    pci_id = (device.pci_id.value or "").lower()
+    return tuple(row for row in matrix.npus if pci_id and pci_id in row.pci)
+
+
+def _texts(device: Device) -> list[str]:
+    stated = [device.soc.value or "", device.name.value or ""]
+    named = [match[1] for text in stated for match in [_CHIP.search(text)] if match]
+    return [_plain(text) for text in (*stated, *named) if text]
+
+
+def _known(row: Npu) -> set[str]:
+    return {_plain(text) for text in (row.key, *row.names, *row.socs, *row.products)}
+
+
+def _plain(text: str) -> str:
+    return text.lower().removeprefix("ascend").strip(" _-")
+
+
+def words(device: Device, matrix: Matrix) -> frozenset[str]:
+    """Words that a claim may use for the device and that all chips it may be share."""
+    rows = chips(device, matrix)
+    sets = [
+        {row.key, row.generation, *(s.removeprefix("Ascend") for s in row.socs)} for row in rows
+    ]
+    shared = frozenset.intersection(*map(frozenset, sets)) if sets else frozenset[str]()
+    soc = (device.soc.value or "").removeprefix("Ascend")
+    return shared | {soc} if soc and rows else shared
+
+
+def generation(device: Device, matrix: Matrix) -> str:
+    """A2, A3, A5, 310P ...; "" if unknown or if several fit."""
+    found = {row.generation for row in chips(device, matrix)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def label(device: Device) -> str:
+    """How a finding names the chip."""
+    return device.soc.value or device.name.value or device.id
+
+
+def ascend_devices(case: Case) -> tuple[Device, ...]:
+    """Ascend devices; `NotApplicable` if there are none, `MissingFact` if unknown."""
+    return case.need_vendor("ascend")

@@ -1,0 +1,204 @@
+"""Rules about AMD ROCm: gfx target, torch build, driver and overrides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Device, Missing, MissingFact, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.framework import wants_cpu
+from doctor.rules.model_facts import environment
+from doctor.rules.settings import applicable, judge, settings
+from doctor.rules.software import admits, engine, software, torch_version
+
+_ROCM_LABEL = re.compile(r"rocm(\d+(?:\.\d+)*)")
+
+
+def _gfx(device: Device) -> str:
+    """The gfx name without feature flags ("gfx942:sramecc+")."""
+    return device.gfx.known(f"devices.{device.id}.gfx").partition(":")[0]
+
+
+@rule("CUD901", cause="rocm-mismatch", severity=Severity.ERROR, gate=True)
+def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The devices are AMD's, and the torch that is installed has no HIP.
+
+    What: hip of torch/version.py, or the local label of torch, on a host whose GPUs are
+        all AMD's.
+    Why: the default index holds CUDA wheels; on an AMD host they find no device. With
+        another Python than the ROCm wheels are for, pip takes them without a word.
+    How to fix: torch from the index of the ROCm release, with a Python it has wheels for.
+    Silent when: torch is not installed, NVIDIA devices are there too, or a CPU run is asked for.
+    Sources: PyTorch index layout; vLLM installation page for ROCm.
+    """
+    devices = case.need_vendor("amd")
+    if any(d.vendor == "nvidia" for d in case.devices) or wants_cpu(case):
+        raise NotApplicable("not an AMD host, or a CPU run")
+    if not case.scope.torch.is_known and case.scope.lacks("torch"):
+        raise NotApplicable("torch is not installed")
+    build = case.scope.torch.known("torch")
+    label = build.version.local
+    if build.hip.is_absent or build.cuda.is_known or label.startswith(("cu1", "cpu")):
+        yield Fault(
+            f"torch {build.version} has no HIP, and the GPUs here are AMD's",
+            evidence=(
+                Evidence(f"torch {build.version}", case.scope.torch.at),
+                Evidence(devices[0].name.value or devices[0].id, devices[0].name.at),
+            ),
+            remedies=(
+                Remedy(
+                    "install torch from the ROCm index",
+                    ("uv pip install --reinstall torch --torch-backend=auto",),
+                    role="python_env",
+                ),
+            ),
+        )
+    elif not build.hip.is_known and not label.startswith("rocm"):
+        raise MissingFact("torch.hip", build.hip.missing or Missing.NOT_STATED)
+
+
+@rule("CUD902", cause="rocm-mismatch", severity=Severity.ERROR)
+def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The GPU's gfx target is not among those of the installed libraries or the engine.
+
+    What: the gfx of each device against the code objects in the libraries, and against
+        the targets that the matrix lists for the engine.
+    Why: HIP code objects are for one target; another one ends in "invalid device function".
+    How to fix: a build for the target; HSA_OVERRIDE_GFX_VERSION helps only between close
+        relatives and is not supported.
+    Silent when: no library was read and the engine lists no targets. A warning if the
+        target is only missing from a list.
+    Sources: offload bundles of the libraries; vLLM installation page (rows in the matrix).
+    """
+    devices = case.need_vendor("amd")
+    held = {g.partition(":")[0] for b in case.scope.binaries.value or () for g in b.gfx}
+    found = engine(case, matrix)
+    for device in {d.gfx.value: d for d in devices}.values():
+        gfx = _gfx(device)
+        seen = (Evidence(gfx, device.gfx.at),)
+        if held and gfx not in held:
+            yield Fault(
+                f"no library here holds code for {gfx}, only for {', '.join(sorted(held))}",
+                evidence=seen,
+                remedies=(Remedy("install builds for this target, or build them"),),
+                subject=device.id,
+            )
+        elif not held:
+            result = judge(matrix, found, "gfx", gfx, settings(case, matrix)[0])
+            listed = any(True for _ in matrix.claims(found.name, "gfx"))
+            if result.refused or (listed and not result.is_known):
+                yield Fault(
+                    f"{found.label} does not list {gfx}",
+                    evidence=(*seen, found.evidence),
+                    remedies=(Remedy("build the engine for this target, or use another engine"),),
+                    sources=result.refused.claim.source if result.refused else (),
+                    subject=device.id,
+                    severity=None if result.refused else Severity.WARNING,
+                )
+            elif not listed:
+                raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
+
+
+@rule("CUD903", cause="rocm-mismatch", severity=Severity.ERROR)
+def rocm_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """ROCm on the host is older than the engine, the GPU or the torch build needs.
+
+    What: the ROCm version against the engine's and the GPU's floors in the matrix, and
+        against the ROCm that torch was built for (another major).
+    Why: user space of another major does not find its libraries; new GPUs need a new ROCm.
+    How to fix: the ROCm release named, or a build for the ROCm that is there.
+    Silent when: the versions are not known; wheels and images that carry their ROCm.
+    Sources: vLLM installation page for ROCm (rows in the matrix).
+    """
+    devices = case.need_vendor("amd")
+    rocm = case.facts.rocm.version.known("rocm.version")
+    found = engine(case, matrix)
+    setting = settings(case, matrix)[0]
+    claims = applicable(matrix, found, "rocm", setting)
+    gfx = {d.gfx.value.partition(":")[0] for d in devices if d.gfx.value}
+    for match in claims:
+        if (not match.claim.key or match.claim.key in gfx) and admits(
+            match.claim.value, rocm
+        ) is False:
+            what = f"{found.label} on {match.claim.key}" if match.claim.key else found.label
+            yield _rocm_fault(
+                case, f"{what} needs ROCm {match.claim.value}", rocm, match.claim.source
+            )
+    torch = torch_version(case)
+    built = _ROCM_LABEL.search(torch.local) if torch is not None else None
+    if built and Version(built[1]).major != rocm.major and case.scope.kind != "container":
+        yield _rocm_fault(case, f"torch {torch} was built for ROCm {built[1]}", rocm, ())
+
+
+def _rocm_fault(case: Case, what: str, rocm: Version, sources: tuple[str, ...]) -> Fault:
+    return Fault(
+        f"{what}; {rocm} is here",
+        evidence=(Evidence(f"ROCm {rocm}", case.facts.rocm.version.at),),
+        remedies=(Remedy("install that ROCm release, or a build for the one that is here"),),
+        sources=sources,
+    )
+
+
+@rule("CUD904", cause="rocm-mismatch", severity=Severity.ERROR)
+def amdgpu_not_of_rocm(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The amdgpu kernel driver was not tested with this ROCm user space.
+
+    What: the driver and ROCm versions against the pairs that AMD lists.
+    Why: driver and user space are released apart; about two releases either way work.
+    How to fix: a driver of the list for this ROCm, or a ROCm of the list for this driver.
+    Silent when: the driver is the kernel's own, or numbered in another scheme than the list.
+    Sources: ROCm user and kernel-space compatibility (rows in the matrix).
+    """
+    case.need_vendor("amd")
+    rocm = case.facts.rocm.version.known("rocm.version")
+    driver = case.facts.rocm.driver.known("rocm.driver")
+    found = software(matrix, "rocm", rocm)
+    setting = settings(case, matrix)[0]
+    for match in applicable(matrix, found, "driver", setting):
+        scheme = str(match.claim.data.get("scheme", ""))
+        if scheme and admits(scheme, driver) is True and admits(match.claim.value, driver) is False:
+            yield Fault(
+                f"ROCm {rocm} is tested with amdgpu {match.claim.value}; {driver} is loaded",
+                evidence=(Evidence(f"amdgpu {driver}", case.facts.rocm.driver.at),),
+                remedies=(Remedy("install a driver of that range", reboot=True),),
+                sources=match.claim.source,
+                severity=Severity.WARNING,
+            )
+
+
+@rule("CUD905", cause="rocm-mismatch", severity=Severity.WARNING)
+def gfx_overridden(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """HSA_OVERRIDE_GFX_VERSION makes the GPU pose as another one.
+
+    What: the variable in the environment of the engine, and the target it names.
+    Why: the runtime then loads code for another target; between close relatives it runs,
+        otherwise it hangs or computes wrong values. It applies to every GPU of the host.
+    How to fix: builds for the real target; unset the variable.
+    Silent when: the variable is not set, or names the real target.
+    Sources: ROCm runtime environment variables; issue threads.
+    """
+    devices = case.need_vendor("amd")
+    value = environment(case, needed=True).get("HSA_OVERRIDE_GFX_VERSION", "")
+    if not value:
+        return
+    named = "gfx" + "".join(f"{int(part):x}" for part in value.split(".") if part.isdigit())
+    real = {_gfx(device) for device in devices if device.gfx.is_known}
+    if real != {named}:
+        yield Fault(
+            f"HSA_OVERRIDE_GFX_VERSION={value} makes {', '.join(sorted(real)) or 'the GPU'} "
+            f"pose as {named}",
+            evidence=(Evidence(f"HSA_OVERRIDE_GFX_VERSION={value}", case.scope.env.at),),
+            remedies=(Remedy("unset it", ("unset HSA_OVERRIDE_GFX_VERSION",)),),
+        )
+
+
+RULES = (
+    torch_without_hip,
+    gfx_not_supported,
+    rocm_below_floor,
+    amdgpu_not_of_rocm,
+    gfx_overridden,
+)

@@ -1,0 +1,249 @@
+"""Rules about device memory while serving: weights, KV cache, the fraction asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Device, Missing, MissingFact
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.memory_need import Need, total_gib, weights
+from doctor.rules.model_facts import argument, count, known_model, model_name, number
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import engine, engine_name
+
+# These keep all weights on the devices; llama.cpp and Ollama leave layers to the CPU.
+_WHOLE_ON_DEVICE = ("vllm", "vllm-ascend", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
+# Sizes by arithmetic leave out scales and embeddings kept at 16 bit; nominal memory is
+# larger than what a driver reports. Only a clear excess counts.
+_CLEAR = 1.1
+_OFFLOAD = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
+
+
+def _smallest(case: Case, matrix: Matrix) -> tuple[Device, float, bool]:
+    """The device with the least memory, its size in GiB, and whether that was read."""
+    case.facts.devices.known("devices")
+    sizes = [(d, *total_gib(d, matrix)) for d in case.devices]
+    known = [(d, size, read) for d, size, read in sizes if size is not None]
+    if not known:
+        raise MissingFact("memory of the devices", Missing.NOT_STATED)
+    return min(known, key=lambda item: item[1])
+
+
+def _need(case: Case, matrix: Matrix) -> Need:
+    if case.workload is None or engine_name(case, matrix) not in _WHOLE_ON_DEVICE:
+        raise NotApplicable("no engine that keeps all weights on the device")
+    if any(argument(case, name)[0] for name in _OFFLOAD):
+        raise NotApplicable("weights are partly off the device")
+    need = weights(case, matrix)
+    if need is None:
+        raise MissingFact("size of the model", Missing.NOT_STATED)
+    return need
+
+
+def _exceeds(need: Need, room: float) -> bool:
+    return need.gib > room * (1.0 if need.is_measured else _CLEAR)
+
+
+def _memory_evidence(case: Case, need: Need, device: Device, size: float) -> tuple[Evidence, ...]:
+    at = device.memory_mib.at or device.name.at
+    return (
+        Evidence(f"weights {need.gib:.1f} GiB a device ({need.how})", argument(case, "model")[1]),
+        Evidence(f"{cards.label(device)}: {size:.1f} GiB", at),
+    )
+
+
+@rule("SRV101", cause="insufficient-memory-weights", severity=Severity.ERROR)
+def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The weights are larger than the memory of the devices that share them.
+
+    What: the measured weights, else parameters times bits over the ranks, against the
+        memory of the smallest device.
+    Why: all weights must be on the devices before anything else can be; a mixture of
+        experts needs all of its experts.
+    How to fix: a smaller number format, more ranks, or larger devices.
+    Silent when: the engine can leave layers to the CPU, offloading was asked for, or model
+        or format are not known. Only a clear excess counts where it is arithmetic.
+    Sources: configurations of the models (rows in the matrix).
+    """
+    need = _need(case, matrix)
+    device, size, _ = _smallest(case, matrix)
+    if _exceeds(need, size):
+        yield Fault(
+            f"{model_name(case) or 'the model'} needs {need.gib:.1f} GiB a device for weights; "
+            f"{cards.label(device)} has {size:.1f}",
+            evidence=_memory_evidence(case, need, device, size),
+            remedies=(
+                Remedy("use a checkpoint of fewer bits (FP8, then 4 bit)"),
+                Remedy("or share it among more devices with tensor_parallel_size"),
+            ),
+            subject=device.id,
+        )
+
+
+@rule("SRV102", cause="insufficient-memory-kv", severity=Severity.ERROR)
+def no_room_for_kv(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Nothing, or too little for one request of full length, is left for the KV cache.
+
+    What: what the engine printed of its KV cache (size, tokens) against zero and against
+        the maximum length; else the fraction asked for against the weights alone.
+    Why: the fraction caps everything the engine may use, weights included; a request must
+        fit into the KV cache as a whole.
+    How to fix: raise the fraction, lower the maximum length, quantize weights or KV cache,
+        or use more ranks.
+    Silent when: the weights themselves do not fit (another rule), or no figure is known.
+    Sources: vLLM determine_num_available_blocks; vllm-project/vllm issues 7028, 10517, 13882.
+    """
+    measured = (case.workload.measured.value or {}) if case.workload else {}
+    pool = measured.get("kv_gib", measured.get("kv_cache_gib"))
+    tokens, wanted = measured.get("kv_tokens"), count(case, "max_model_len")
+    if pool is not None and pool <= 0:
+        yield _kv_fault(case, f"{pool:.2f} GiB are left for the KV cache", f"KV cache {pool} GiB")
+    elif tokens is not None and wanted is not None and tokens < wanted:
+        what = f"the KV cache holds {tokens:.0f} tokens and max_model_len is {wanted}"
+        yield _kv_fault(case, what, f"KV cache of {tokens:.0f} tokens")
+    elif pool is None and tokens is None:
+        yield from _fraction_below_weights(case, matrix)
+
+
+def _kv_fault(case: Case, what: str, evidence: str) -> Fault:
+    return Fault(
+        what,
+        evidence=(Evidence(evidence, case.workload.measured.at if case.workload else ""),),
+        remedies=(
+            Remedy("lower --max-model-len, or raise --gpu-memory-utilization towards 0.9"),
+            Remedy("or use a smaller number format for weights or KV cache"),
+        ),
+    )
+
+
+def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    fraction = number(case, "gpu_memory_utilization")
+    need = _need(case, matrix)
+    if fraction is None:
+        raise MissingFact("KV cache of the engine", Missing.NOT_STATED)
+    if not _is_share_of_total(case, matrix):
+        raise NotApplicable("the fraction means something else in this engine")
+    device, size, _ = _smallest(case, matrix)
+    if _exceeds(need, size * fraction) and not _exceeds(need, size):
+        yield Fault(
+            f"gpu_memory_utilization {fraction:g} allows {size * fraction:.1f} GiB, and the "
+            f"weights alone take {need.gib:.1f}",
+            evidence=_memory_evidence(case, need, device, size),
+            remedies=(Remedy("leave it at the default: it caps weights and KV cache together"),),
+            subject=device.id,
+        )
+
+
+def _is_share_of_total(case: Case, matrix: Matrix) -> bool:
+    """Engines give the fraction three meanings; only a share of the total can be compared."""
+    claims = list(matrix.claims(engine_name(case, matrix), "parameter"))
+    meanings = [
+        str(m.claim.data.get("meaning", ""))
+        for m in claims
+        if m.claim.key == "gpu_memory_utilization"
+    ]
+    return any("total" in meaning for meaning in meanings) or not any(meanings)
+
+
+@rule("SRV103", cause="insufficient-memory-kv", severity=Severity.WARNING)
+def buffers_exceed_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A built engine's largest batch at full length is far more than the device can hold.
+
+    What: the build's maximum batch times maximum input and output length times KV bytes
+        per token, against the memory that weights leave.
+    Why: runtime buffers are sized by these maxima when the engine is loaded.
+    How to fix: build with a smaller maximum batch or length.
+    Silent when: the engine sizes its pool by what is free, or the model is not known.
+    Sources: NVIDIA/TensorRT-LLM issue 401; memory documentation of TensorRT-LLM.
+    """
+    if case.workload is None or engine_name(case, matrix) != "tensorrt-llm":
+        raise NotApplicable("no engine with buffers of a fixed size")
+    batch = count(case, "max_batch_size")
+    length = (count(case, "max_input_len") or 0) + (count(case, "max_output_len") or 0)
+    length = length or count(case, "max_model_len") or 0
+    row = known_model(matrix, model_name(case))
+    if not batch or not length:
+        raise NotApplicable("no maximum batch and length")
+    if row is None or row.kv_bytes_per_token is None:
+        raise MissingFact("KV bytes per token of the model", Missing.NOT_STATED)
+    device, size, _ = _smallest(case, matrix)
+    ranks = count(case, "tensor_parallel_size") or 1
+    kv = batch * length * row.kv_bytes_per_token / ranks / (1 << 30)
+    if kv > size:
+        yield Fault(
+            f"a batch of {batch} with {length} tokens each needs {kv:.0f} GiB of KV cache; "
+            f"{cards.label(device)} has {size:.0f} GiB",
+            evidence=(Evidence(f"max_batch_size={batch}", argument(case, "max_batch_size")[1]),),
+            remedies=(Remedy("build with a smaller max_batch_size or shorter lengths"),),
+            sources=row.source,
+            subject=device.id,
+        )
+
+
+@rule("SRV104", cause="memory-utilization-too-high", severity=Severity.ERROR)
+def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The share of memory that is asked for is more than is free, or leaves too little over.
+
+    What: the fraction times the device's memory against its free memory, for an engine
+        that is not yet running; and the fraction against the highest that the matrix
+        calls sound.
+    Why: the engine refuses to start where less is free; what it does not count (CUDA
+        context, communication buffers) needs room beside the share.
+    How to fix: stop what holds the memory, or lower the fraction.
+    Silent when: the engine is running (its own memory is in use), or the fraction means a
+        share of what is free.
+    Sources: vLLM worker start-up check; vllm-project/vllm-ascend issue 89 (rows in the matrix).
+    """
+    fraction = number(case, "gpu_memory_utilization")
+    if fraction is None or not _is_share_of_total(case, matrix):
+        raise NotApplicable("no share of the total memory is asked for")
+    if fraction > 1:
+        yield _fraction_fault(case, f"gpu_memory_utilization {fraction:g} is more than 1", None)
+        return
+    yield from _above_sound_share(case, matrix, fraction)
+    if case.workload is not None and case.workload.pid is not None:
+        return
+    for device in case.devices:
+        total, free = device.memory_mib.value, device.memory_free_mib.value
+        if total and free is not None and fraction * total > free:
+            what = (
+                f"gpu_memory_utilization {fraction:g} is {fraction * total / 1024:.1f} GiB of "
+                f"{cards.label(device)}; {free / 1024:.1f} GiB are free"
+            )
+            yield _fraction_fault(case, what, None)
+
+
+def _above_sound_share(case: Case, matrix: Matrix, fraction: float) -> Iterator[Fault]:
+    found = engine(case, matrix)
+    setting = settings(case, matrix)[0]
+    claims = applicable(matrix, found, "parameter", setting, "gpu_memory_utilization")
+    for match in claims:
+        sound = match.claim.data.get("sound_up_to")
+        if sound and fraction > float(sound):
+            what = f"gpu_memory_utilization {fraction:g} leaves too little beside it"
+            yield _fraction_fault(case, what, Severity.WARNING, match.claim.source)
+            return
+
+
+def _fraction_fault(
+    case: Case, what: str, severity: Severity | None, sources: tuple[str, ...] = ()
+) -> Fault:
+    at = argument(case, "gpu_memory_utilization")[1]
+    return Fault(
+        what,
+        evidence=(Evidence("gpu_memory_utilization", at),),
+        remedies=(Remedy("stop what holds the memory, or ask for less (0.85 to 0.9)"),),
+        sources=sources,
+        severity=severity,
+    )
+
+
+RULES = (
+    weights_do_not_fit,
+    no_room_for_kv,
+    buffers_exceed_memory,
+    fraction_exceeds_free_memory,
+)
