@@ -24,7 +24,7 @@ from doctor.binaries.sources import BinaryUnreadable
 Progress = Callable[[int, int, str], None]
 """Told how many bytes of how many were read, and of which file."""
 
-_LIBRARY = re.compile(r"\.so(?:\.\d+)*$|\.(?:fatbin|cubin|a)$")
+_LIBRARY = re.compile(r"\.so(?:\.\d+)*$|\.(?:fatbin|a)$")
 _ELF = b"\x7fELF"
 _MAX_MEMBERS = 300_000
 _MAX_TOTAL = 64 << 30

@@ -164,7 +164,7 @@ class StreamSource:
     cursor, so one pass finds everything that needs no looking back.
     """
 
-    def __init__(self, opener: Callable[[], IO[bytes]], size: int, head: int = 8 << 20) -> None:
+    def __init__(self, opener: Callable[[], IO[bytes]], size: int, head: int = 4 << 20) -> None:
         self._opener = opener
         self._stream = opener()
         self.size = size
