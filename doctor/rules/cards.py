@@ -69,12 +69,17 @@ class BranchSpan:
 
 
 def branch_span(device: Device, matrix: Matrix) -> BranchSpan:
-    """The widest span that any product which the device may be allows."""
+    """The widest span that any product which the device may be allows.
+
+    A driver starts every card whose chips it knows, listed by name or not: so the first
+    branch is that of the oldest product of the same capability.
+    """
     rows = products(device, matrix)
-    firsts = [row.first_branch for row in rows]
+    kin = {row.capability for row in rows if row.capability}
+    firsts = [row.first_branch for row in matrix.gpus.gpus if row.capability in kin]
     lasts = [row.last_branch for row in rows]
     return BranchSpan(
-        min((b for b in firsts if b is not None), default=None) if None not in firsts else None,
+        min((b for b in firsts if b is not None), default=None),
         max((b for b in lasts if b is not None), default=None) if None not in lasts else None,
         sources(rows),
     )

@@ -68,6 +68,9 @@ def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> It
     missing = holder.count(Coverage.NONE, card, matrix.tegra)
     if total == 0 or missing < total:
         return
+    if holder.is_assumed and card in matrix.tegra:
+        # Jetson indexes serve builds of their own under the same version.
+        raise MissingFact(f"GPU code of the installed {holder.name}", Missing.NOT_STATED)
     yield Fault(
         message=f"{holder.name} holds no code for {cards.label(device)} "
         f"({card}, {card.sm}); it has {holder.targets}",

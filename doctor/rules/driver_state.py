@@ -6,7 +6,6 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
@@ -172,12 +171,6 @@ def _hold(case: Case, names: list[str]) -> Remedy:
         commands=(f"sudo apt-mark hold {' '.join(names)}",),
         role="nvidia_pin",
     )
-
-
-def kernel_series(text: str) -> Version | None:
-    """The numbers at the start of a kernel release: "6.17.13-2-pve" gives 6.17.13."""
-    match = re.match(r"\d{1,4}(?:\.\d{1,6}){1,3}", text)
-    return Version.maybe(match[0]) if match else None
 
 
 RULES: tuple[Rule, ...] = (known_driver_defect, vgpu_without_licence, driver_not_held)

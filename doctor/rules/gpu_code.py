@@ -20,12 +20,17 @@ from doctor.rules.software import Software, engine, software
 
 @dataclass(frozen=True)
 class Holder:
-    """A package with GPU code. `is_core`: the engine cannot run a model without it."""
+    """A package with GPU code.
+
+    `is_core`: the engine cannot run a model without it. `is_assumed`: the code is that of
+    the default artefact of the version, which a vendor's build of it need not share.
+    """
 
     name: str
     kernels: tuple[Kernels, ...]
     evidence: Evidence
     is_core: bool = True
+    is_assumed: bool = False
     cuda: Version | None = None
     sources: tuple[str, ...] = ()
 
@@ -113,21 +118,32 @@ def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]
         kernels = tuple(Kernels(tuple(map(CodeTarget.parse, targets))) for targets in rows)
         fact = Evidence(f"{found.label} is built for {' '.join(rows[0])}", found.at)
         sources = tuple(found.rows[0].source)
-        cuda = _cuda(case, found)
-        yield Holder(found.name, kernels, fact, cuda=cuda, sources=sources)
+        yield Holder(
+            found.name,
+            kernels,
+            fact,
+            is_assumed=not _label(case, found),
+            cuda=_cuda(case, found),
+            sources=sources,
+        )
     elif found.name == "torch":
         yield from _of_cuda_line(case, matrix, found)
 
 
+def _label(case: Case, found: Software) -> str:
+    """The build label of a package, as stated or as part of its version."""
+    stated = case.scope.variants.get(found.name, "")
+    return stated or (found.version.local if found.version else "")
+
+
 def _cuda(case: Case, found: Software) -> Version | None:
-    label = case.scope.variants.get(found.name) or (found.version.local if found.version else "")
-    stated = cuda_of_label(label)
+    stated = cuda_of_label(_label(case, found))
     return stated or as_cuda(found.rows[0].cuda or "") if found.rows else stated
 
 
 def _of_release(case: Case, found: Software, row: Release) -> tuple[str, ...]:
     """Targets of the build of that release which is installed, or () if not known."""
-    label = case.scope.variants.get(found.name) or (found.version.local if found.version else "")
+    label = _label(case, found)
     arch = case.facts.host.arch.value
     wanted = [v for v in row.variants if _fits(v, label, arch)]
     if wanted and all(v.targets for v in wanted):

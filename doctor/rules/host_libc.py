@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from doctor.facts import Binary, Package, Version
+from doctor.facts import Package, Version
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import Matrix
+from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.catalogue import Distro
+from doctor.matrix.model import Release
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
@@ -37,15 +39,27 @@ def glibc_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not floors:
         raise NotApplicable("nothing here tells which C library it needs")
     have, at = _glibc(case, matrix)
-    for name, needed, fact, sources in floors:
-        if have.older_than(needed) is True:
+    for floor in floors:
+        if have.older_than(floor.needed) is True:
             yield Fault(
-                message=f"{name} needs glibc {needed}, and this system has {have}",
-                evidence=(fact, Evidence(f"glibc {have}", at)),
+                message=f"{floor.name} needs glibc {floor.needed}, and this system has {have}",
+                evidence=(floor.fact, Evidence(f"glibc {have}", at)),
                 remedies=_remedies(case, matrix, have),
-                sources=sources,
+                sources=floor.sources,
+                severity=None if floor.is_certain else Severity.WARNING,
             )
             return
+
+
+@dataclass(frozen=True)
+class Floor:
+    """How new a glibc something needs; not certain if its version is only guessed."""
+
+    name: str
+    needed: Version
+    fact: Evidence
+    sources: tuple[str, ...] = ()
+    is_certain: bool = True
 
 
 def _need_linux(case: Case) -> None:
@@ -82,30 +96,24 @@ def distribution(case: Case, matrix: Matrix) -> Distro | None:
     return next(filter(None, (matrix.distro(system.id, text) for text in tries)), None)
 
 
-def _floors(
-    case: Case, matrix: Matrix
-) -> Iterator[tuple[str, Version, Evidence, tuple[str, ...]]]:
-    """What asks for how new a glibc: measured binaries first, then tags, then releases."""
-    measured = [b for b in case.scope.binaries.value or () if b.glibc is not None]
-    for binary in sorted(measured, key=_glibc_key, reverse=True)[:1]:
-        fact = Evidence(f"{binary.path} asks for GLIBC_{binary.glibc}", binary.path)
-        yield binary.package or binary.path, _known(binary.glibc), fact, ()
+def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
+    """What asks for how new a glibc: symbols in binaries, else wheel tags and releases.
+
+    What is installed was let in by its tags, so there only its symbols count.
+    """
+    measured = [(b.glibc, b) for b in case.scope.binaries.value or () if b.glibc is not None]
+    if measured:
+        needed, binary = max(measured, key=lambda pair: pair[0].low)
+        fact = Evidence(f"{binary.path} asks for GLIBC_{needed}", binary.path)
+        yield Floor(binary.package or binary.path, needed, fact)
+        return
     for package in packages(case):
         floor = _of_tags(package)
         if floor is not None:
             fact = Evidence(f"{package.name} is tagged {package.tags[0]}", package.location)
-            yield f"{package.name} {package.version}", floor, fact, ()
+            yield Floor(f"{package.name} {package.version}", floor, fact)
     for found in _known_software(case, matrix):
         yield from _of_software(case, matrix, found)
-
-
-def _glibc_key(binary: Binary) -> tuple[object, ...]:
-    return binary.glibc.low if binary.glibc else ()
-
-
-def _known(version: Version | None) -> Version:
-    assert version is not None  # noqa: S101 - filtered by the caller
-    return version
 
 
 def _of_tags(package: Package) -> Version | None:
@@ -127,22 +135,37 @@ def _known_software(case: Case, matrix: Matrix) -> Iterator[Software]:
         yield found
 
 
-def _of_software(
-    case: Case, matrix: Matrix, found: Software
-) -> Iterator[tuple[str, Version, Evidence, tuple[str, ...]]]:
-    floors = {row.min_glibc for row in found.rows}
-    lowest = [Version(text) for text in floors if text]
-    if found.rows and len(lowest) == len(floors):
-        floor = min(lowest, key=lambda v: v.low)
-        fact = Evidence(f"{found.label} is built for glibc {floor}", found.at)
-        yield found.label, floor, fact, tuple(found.rows[0].source)
+def _of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]:
+    """The floor of a release: symbols measured in its files before the tag on them.
+
+    Where the version is not known, that of the newest one: no later one will be lower.
+    """
+    if found.version is None:
+        newest = next((row for row in found.rows if not row.prerelease and row.min_glibc), None)
+        if newest is not None:
+            yield _row_floor(found, newest, is_certain=False)
         return
     for setting in settings(case, matrix)[:1]:
-        for match in applicable(matrix, found, "libc", setting):
+        for match in _symbols_first(applicable(matrix, found, "libc", setting)):
             value = Version.maybe(match.claim.value)
             if value is not None and not match.extrapolated:
                 fact = Evidence(f"{found.label} is built for glibc {value}", found.at)
-                yield found.label, value, fact, tuple(match.claim.source)
+                yield Floor(found.label, value, fact, tuple(match.claim.source))
+                return
+    known = [row for row in found.rows if row.min_glibc]
+    if known and len(known) == len(found.rows):
+        lowest = min(known, key=lambda row: Version(row.min_glibc or "").low)
+        yield _row_floor(found, lowest, is_certain=found.version.is_exact)
+
+
+def _symbols_first(matches: list[ClaimMatch]) -> list[ClaimMatch]:
+    return sorted(matches, key=lambda match: match.claim.key != "symbols")
+
+
+def _row_floor(found: Software, row: Release, is_certain: bool) -> Floor:
+    needed = Version(row.min_glibc or "")
+    fact = Evidence(f"{found.name} {row.version} is built for glibc {needed}", found.at)
+    return Floor(f"{found.name} {row.version}", needed, fact, tuple(row.source), is_certain)
 
 
 def _remedies(case: Case, matrix: Matrix, have: Version) -> tuple[Remedy, ...]:

@@ -1,0 +1,208 @@
+"""Is each device sound: hardware faults, other users of it, limits, its link to the board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from doctor.facts import Device, DeviceHealth
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.catalogue import Xid
+from doctor.rules import cards
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+
+_HEAT = ("hw-thermal", "sw-thermal", "hw-slowdown", "hw-power-brake", "reliability")
+_SEVERITY = {"error": Severity.ERROR, "warning": Severity.WARNING, "info": Severity.INFO}
+_RESET = Remedy(
+    "stop work on the GPU and reset it, or reboot",
+    ("sudo nvidia-smi --gpu-reset -i INDEX",),
+    risk="running work on it stops",
+)
+_SERVICE = Remedy("drain the host and have the card tested; keep the log for the vendor")
+
+
+@rule("DEV111", cause="gpu-unhealthy", severity=Severity.ERROR)
+def faults_reported(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A device reports hardware faults.
+
+    What: Xid lines of the kernel log, uncorrected ECC errors, row remapping, and devices
+        that the driver lost.
+    Why: work on such a device ends in errors that look like software's, or gives wrong
+        results.
+    How to fix: what the table of Xid numbers advises: restart the application, reset the
+        GPU, reboot, or service.
+    Silent when: the log was not read, or holds only Xid numbers that an application causes.
+    Sources: NVIDIA Xid catalogue and nverror.h (rows in the matrix); GPU memory error
+        management guide.
+    """
+    if case.facts.devices.is_known and not case.nvidia_devices:
+        raise NotApplicable("no nvidia device")
+    yield from each((lambda: _xids(case, matrix), lambda: _health(case)))
+
+
+def _xids(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    reading = case.facts.nvidia.xid
+    rows: dict[int, tuple[Xid, str]] = {}
+    for event in reading.known("nvidia.xid"):
+        row = matrix.xid(event.number)
+        if row is not None and row.severity != "info" and row.scope != "application":
+            rows.setdefault(event.number, (row, event.text or event.pci))
+    for number, (row, text) in sorted(rows.items()):
+        yield Fault(
+            message=f"the kernel log has Xid {number}: {row.meaning}",
+            evidence=(Evidence(text[:300], reading.at),),
+            remedies=(Remedy(row.advice),),
+            sources=tuple(row.source),
+            severity=_SEVERITY[row.severity],
+        )
+
+
+def _health(case: Case) -> Iterator[Fault]:
+    for device in case.nvidia_devices:
+        for what, remedy, severity in _troubles(device.health.known("devices.health")):
+            yield Fault(
+                message=f"{cards.label(device)}: {what}",
+                evidence=(Evidence(what, device.health.at),),
+                remedies=(remedy,),
+                sources=("https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",),
+                subject=device.id,
+                severity=severity,
+            )
+
+
+def _troubles(health: DeviceHealth) -> Iterator[tuple[str, Remedy, Severity]]:
+    if health.remap_failed:
+        yield "a memory row could not be remapped", _SERVICE, Severity.ERROR
+    if health.remap_pending:
+        yield "a row remap waits for a reset", _RESET, Severity.WARNING
+    if health.ecc_uncorrected:
+        text = f"{health.ecc_uncorrected} uncorrected memory errors since the driver was loaded"
+        yield text, _RESET, Severity.ERROR
+    if health.nvml_error is not None:
+        yield f"the driver lost it (NVML error {health.nvml_error})", _RESET, Severity.ERROR
+
+
+@rule("DEV151", cause="gpu-busy", severity=Severity.WARNING)
+def held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Another process holds much of the device's memory, or has it for itself.
+
+    What: compute mode, free memory, and the processes on each device of this target.
+    Why: an engine reserves a share of the whole memory; what others hold is missing then,
+        and in exclusive mode a second process gets no context at all.
+    How to fix: end the process if it is a left-over, move one of the two, or ask for a
+        smaller share.
+    Silent when: the target's own process is the only one.
+    Sources: NVML, compute mode and processes; CUDA runtime, cudaErrorDevicesUnavailable.
+    """
+    checks = [
+        check
+        for device in case.need_vendor("nvidia")
+        for check in (partial(_exclusive, case, device), partial(_taken, case, device))
+    ]
+    yield from each(checks)
+
+
+def _others(case: Case, device: Device) -> list[str]:
+    own = {w.pid for w in case.facts.workloads if case.workload and w.id == case.workload.id}
+    found = [p for p in device.processes.known("devices.processes") if p.pid not in own]
+    return [f"{p.name or 'process'} ({p.pid}, {p.memory_mib or '?'} MiB)" for p in found]
+
+
+def _exclusive(case: Case, device: Device) -> Iterator[Fault]:
+    mode = device.compute_mode.known("devices.compute_mode").lower().replace(" ", "_")
+    if "prohibited" in mode:
+        yield _mode(device, "no process may use it", Severity.ERROR)
+    elif "exclusive" in mode and _others(case, device):
+        yield _mode(device, f"held exclusively by {_others(case, device)[0]}", Severity.ERROR)
+
+
+def _mode(device: Device, what: str, severity: Severity) -> Fault:
+    command = f"sudo nvidia-smi -i {device.index or 0} -c DEFAULT"
+    return Fault(
+        message=f"{cards.label(device)} is in compute mode {device.compute_mode.value}: {what}",
+        evidence=(Evidence(f"compute mode {device.compute_mode.value}", device.compute_mode.at),),
+        remedies=(Remedy("set the compute mode back to default", (command,)),),
+        subject=device.id,
+        severity=severity,
+    )
+
+
+def _taken(case: Case, device: Device) -> Iterator[Fault]:
+    """A quarter of the memory gone is more than a desktop or a context takes."""
+    total = device.memory_mib.known("devices.memory_mib")
+    free = device.memory_free_mib.known("devices.memory_free_mib")
+    others = _others(case, device)
+    is_ours = case.workload is not None and case.workload.pid is not None
+    if not others or is_ours or free >= total * 3 // 4:
+        return
+    yield Fault(
+        message=f"{cards.label(device)} has {free} of {total} MiB free: {', '.join(others[:3])}",
+        evidence=(Evidence(f"{free} of {total} MiB free", device.memory_free_mib.at),),
+        remedies=(
+            Remedy("end the process if it is a left-over", ("nvidia-smi", "sudo kill PID")),
+            Remedy("or leave room for it", ("--gpu-memory-utilization with a smaller share",)),
+        ),
+        subject=device.id,
+    )
+
+
+@rule("DEV161", cause="gpu-throttled", severity=Severity.WARNING)
+def slowed_down(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The device runs slower than it could, for heat or power.
+
+    What: the reasons for reduced clocks that the driver gives now.
+    Why: throughput falls without an error; consumer cards in dense boxes reach their
+        thermal limit under steady load.
+    How to fix: airflow and dust, the power cables, a higher power limit where the board
+        allows it.
+    Silent when: clocks are low for idleness or by an application's own setting.
+    Sources: NVML, clocks event reasons.
+    """
+    for device in case.need_vendor("nvidia"):
+        health = device.health.known("devices.health")
+        hot = [r for r in health.throttle if r in _HEAT]
+        if hot:
+            heat = f" at {health.temperature_c} degrees" if health.temperature_c else ""
+            yield Fault(
+                message=f"{cards.label(device)} is slowed down ({', '.join(hot)}){heat}",
+                evidence=(Evidence(f"clock reasons: {', '.join(hot)}", device.health.at),),
+                remedies=(
+                    Remedy("look at cooling and power", ("nvidia-smi -q -d PERFORMANCE,POWER",)),
+                ),
+                subject=device.id,
+            )
+
+
+@rule("DEV171", cause="pcie-degraded", severity=Severity.WARNING)
+def narrow_link(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The device's PCIe link is narrower than card and slot can do.
+
+    What: the link's width now against the widest that both ends can do.
+    Why: loading and traffic between cards slow down by the same factor. A dirty contact,
+        a riser or a shared slot is the usual cause.
+    How to fix: reseat the card, change riser or slot, look at the firmware's slot setting.
+    Silent when: only the generation is lower: idle links rest at a low generation.
+    Sources: NVML, current and maximum PCIe link width.
+    """
+    for device in case.need_vendor("nvidia"):
+        link = device.link.known("devices.link")
+        if link.width and link.width_max and link.width < link.width_max:
+            yield Fault(
+                message=f"{cards.label(device)} has {link.width} of {link.width_max} PCIe lanes",
+                evidence=(Evidence(f"x{link.width} of x{link.width_max}", device.link.at),),
+                remedies=(
+                    Remedy(
+                        "reseat the card or change riser or slot",
+                        (
+                            "nvidia-smi --query-gpu=pcie.link.width.current,pcie.link.width.max "
+                            "--format=csv",
+                        ),
+                    ),
+                ),
+                subject=device.id,
+            )
+
+
+RULES: tuple[Rule, ...] = (faults_reported, held_by_another, slowed_down, narrow_link)

@@ -1,0 +1,157 @@
+"""What keeps the NVIDIA kernel module from being built or loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.facts.host import DkmsModule
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.decide import each
+from doctor.rules.driver_choice import package_commands
+from doctor.rules.driver_state import DRIVER_DOMAIN
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import covering
+from doctor.rules.software import software
+
+_NVIDIA_DKMS = re.compile(r"nvidia(?:-current|-open|-tesla|-srv)?[\w.-]*", re.IGNORECASE)
+
+
+def need_bare_host(case: Case, matrix: Matrix) -> None:
+    """A host whose NVIDIA module is its own; `NotApplicable` elsewhere."""
+    if case.facts.host.platform.value in ("wsl2", "jetson"):
+        raise NotApplicable("the driver is not built on this system")
+    if case.facts.devices.is_known and not case.nvidia_devices:
+        raise NotApplicable("no nvidia device")
+
+
+def is_loaded(case: Case) -> bool:
+    """Tell whether the module was seen loaded, and not only named in a report."""
+    loaded = case.facts.nvidia.driver
+    modules = case.facts.host.modules.value or ()
+    return "nvidia" in modules or loaded.at.startswith(("/proc", "/sys"))
+
+
+@rule("HST141", cause="kernel-headers-dkms", severity=Severity.ERROR)
+def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The NVIDIA module is not built for the running kernel, or its headers are missing.
+
+    What: DKMS's state of the NVIDIA module for the running kernel, and the headers of
+        that kernel.
+    Why: after a kernel upgrade DKMS must build the module anew; without headers, or if
+        the build fails, the package installs without a word and the driver is gone.
+    How to fix: install the headers of the running kernel and its metapackage, so that
+        later kernels get theirs, and build again.
+    Silent when: the module is loaded, or the driver comes as a ready-made module.
+    Sources: dkms(8); NVIDIA Driver Installation Guide, kernel headers.
+    """
+    need_bare_host(case, matrix)
+    if is_loaded(case):
+        raise NotApplicable("the module is loaded")
+    kernel = case.facts.host.kernel.known("host.kernel")
+    yield from each((lambda: _dkms(case, kernel), lambda: _headers(case, kernel)))
+
+
+def _dkms(case: Case, kernel: str) -> Iterator[Fault]:
+    reading = case.facts.host.dkms
+    modules = [m for m in reading.known("host.dkms") if _NVIDIA_DKMS.fullmatch(m.name)]
+    if not modules:
+        raise NotApplicable("the NVIDIA module is not built by DKMS")
+    if any(m.kernel == kernel and m.state == "installed" for m in modules):
+        return
+    yield Fault(
+        message=f"DKMS has no NVIDIA module installed for the running kernel {kernel}",
+        evidence=(Evidence(_states(modules), reading.at), _kernel(case, kernel)),
+        remedies=(_build(case, kernel, modules[0]),),
+        sources=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
+    )
+
+
+def _states(modules: list[DkmsModule]) -> str:
+    return "; ".join(f"{m.name} {m.version}, {m.kernel or 'no kernel'}: {m.state}" for m in modules)
+
+
+def _headers(case: Case, kernel: str) -> Iterator[Fault]:
+    reading = case.facts.host.kernel_headers
+    headers = reading.present("host.kernel_headers")
+    if headers is not None and kernel in headers:
+        return
+    uses_dkms = any(_NVIDIA_DKMS.fullmatch(m.name) for m in case.facts.host.dkms.value or ())
+    if headers is None and not uses_dkms and case.facts.host.dkms.is_known:
+        raise NotApplicable("nothing here is built for the kernel")
+    have = f"those of {headers} are" if headers else "none are"
+    yield Fault(
+        message=f"the running kernel is {kernel}, and of its headers {have} installed",
+        evidence=(Evidence(f"headers: {headers or 'none'}", reading.at), _kernel(case, kernel)),
+        remedies=(_build(case, kernel, None),),
+        sources=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
+    )
+
+
+def _kernel(case: Case, kernel: str) -> Evidence:
+    return Evidence(f"running kernel {kernel}", case.facts.host.kernel.at)
+
+
+def _build(case: Case, kernel: str, module: DkmsModule | None) -> Remedy:
+    names = {
+        "debian": (f"linux-headers-{kernel}",),
+        "rhel": (f"kernel-devel-{kernel}", "kernel-headers"),
+        "suse": ("kernel-default-devel",),
+    }
+    again = f"sudo dkms autoinstall -k {kernel}"
+    return Remedy(
+        action="install the headers of the running kernel and build the module",
+        commands=(
+            *package_commands(case.facts.host.os.value, names),
+            again,
+            "sudo modprobe nvidia",
+        ),
+        role="kernel_headers",
+        risk="the build takes minutes and shows its errors only in make.log",
+    )
+
+
+@rule("HST142", cause="kernel-too-new-for-driver", severity=Severity.ERROR)
+def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The running kernel is newer than the source of this driver version supports.
+
+    What: the kernel against the first one with which the driver is known not to build.
+    Why: kernel interfaces change; the module then fails to compile and is not there
+        after the reboot.
+    How to fix: a newer driver branch, or boot an older kernel; hold both together.
+    Silent when: the module is loaded, or no limit is known for the version.
+    Sources: issue threads and release notes (claims in the matrix).
+    """
+    need_bare_host(case, matrix)
+    if is_loaded(case):
+        raise NotApplicable("the module is loaded")
+    nvidia = case.facts.nvidia
+    reading = nvidia.driver if nvidia.driver.is_known else nvidia.module_on_disk
+    driver = reading.known("nvidia.driver")
+    kernel = kernel_series(case.facts.host.kernel.known("host.kernel"))
+    found = software(matrix, DRIVER_DOMAIN, driver, reading.at)
+    for match in covering(matrix, found, "kernel"):
+        limit = Version(match.claim.value)
+        if kernel is not None and kernel.at_least(limit) is True:
+            yield Fault(
+                message=f"driver {driver} does not build for kernel {kernel}: "
+                f"kernels from {limit} on need a newer driver",
+                evidence=(
+                    _kernel(case, str(case.facts.host.kernel.value)),
+                    Evidence(f"driver {driver}", reading.at),
+                ),
+                remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
+                sources=tuple(match.claim.source),
+                extrapolated=match.extrapolated,
+            )
+
+
+def kernel_series(text: str) -> Version | None:
+    """The numbers at the start of a kernel release: "6.17.13-2-pve" gives 6.17.13."""
+    match = re.match(r"\d{1,4}(?:\.\d{1,6}){1,3}", text)
+    return Version.maybe(match[0]) if match else None
+
+
+RULES: tuple[Rule, ...] = (module_not_built, kernel_too_new)

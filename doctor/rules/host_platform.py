@@ -1,0 +1,179 @@
+"""Hosts with rules of their own: WSL2 and Jetson."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import ComputeCapability, Coverage, Device, Kernels, Missing, MissingFact
+from doctor.facts.codes import CodeTarget
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.gpu_code import holders
+from doctor.rules.software import Software, engine
+
+_WSL_LIBRARIES = "/usr/lib/wsl/"
+_LINUX_DRIVERS = ("nvidia-driver-", "cuda-drivers", "nvidia-kernel-", "nvidia-dkms-",
+                  "libnvidia-compute-", "libcuda1", "nvidia-utils-")  # fmt: skip
+
+
+@rule("HST191", cause="wsl-specific", severity=Severity.ERROR)
+def linux_driver_inside_wsl(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A Linux driver is installed inside WSL, where the driver is that of Windows.
+
+    What: driver packages of the distribution, and which libcuda and libnvidia-ml the
+        loader finds first.
+    Why: WSL passes the Windows driver in through /usr/lib/wsl/lib. A Linux driver's
+        library that is found before it talks to a kernel module that does not exist.
+    How to fix: remove the Linux driver packages; install toolkit packages only, never
+        `cuda` or `cuda-drivers`; update the driver in Windows.
+    Silent when: the libraries found first are those of WSL.
+    Sources: NVIDIA CUDA on WSL user guide.
+    """
+    _need_wsl(case)
+    yield from each((lambda: _packaged(case), lambda: _shadowed(case), lambda: _userspace(case)))
+
+
+def _need_wsl(case: Case) -> None:
+    if case.facts.host.platform.known("host.platform") != "wsl2":
+        raise NotApplicable("not WSL")
+
+
+def _packaged(case: Case) -> Iterator[Fault]:
+    reading = case.facts.host.packages
+    names = [p.name for p in reading.known("host.packages") if p.name.startswith(_LINUX_DRIVERS)]
+    if names:
+        yield _wsl(Evidence(f"installed: {', '.join(names[:4])}", reading.at), names)
+
+
+def _shadowed(case: Case) -> Iterator[Fault]:
+    nvidia = case.facts.nvidia
+    for reading in (nvidia.libcuda, nvidia.libnvidia_ml):
+        found = [lib for lib in reading.known("nvidia.libcuda") if lib.searched is not None]
+        first = min(found, key=lambda lib: lib.searched or 0, default=None)
+        if first is not None and not first.path.startswith(_WSL_LIBRARIES) and not first.compat:
+            yield _wsl(Evidence(f"{first.path} is found first", first.path), [])
+            return
+
+
+def _userspace(case: Case) -> Iterator[Fault]:
+    """A user-space driver version beside that of Windows can only be a Linux one."""
+    reading = case.facts.nvidia.userspace
+    version = reading.known("nvidia.userspace")
+    windows = case.facts.nvidia.driver.value
+    if not reading.at.startswith(_WSL_LIBRARIES) and (
+        windows is None or version.same_as(windows) is False
+    ):
+        yield _wsl(Evidence(f"Linux driver libraries {version}", reading.at), [])
+
+
+def _wsl(fact: Evidence, names: list[str]) -> Fault:
+    remove = f"sudo apt-get purge {' '.join(names)}" if names else "apt list --installed '*nvidia*'"
+    return Fault(
+        message="a Linux NVIDIA driver is installed inside WSL and hides the one of Windows",
+        evidence=(fact,),
+        remedies=(
+            Remedy(
+                action="remove the Linux driver; the libraries in /usr/lib/wsl/lib are enough",
+                commands=(remove, "sudo ldconfig", "ldconfig -p | grep libcuda.so.1"),
+            ),
+        ),
+        sources=("https://docs.nvidia.com/cuda/wsl-user-guide/",),
+    )
+
+
+@rule("HST192", cause="jetson-specific", severity=Severity.ERROR)
+def desktop_build_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A build for desktop and server GPUs is meant to run on a Jetson.
+
+    What: on a Jetson, the code of installed builds, and the published builds of an
+        engine that is not installed yet, against the module's compute capability.
+    Why: code for a Jetson and for other cards does not cross, even within one major; the
+        wheels on PyPI and the general CUDA back ends are made for the others.
+    How to fix: wheels of the Jetson index for this JetPack, or a container made for it
+        (jetson-containers, the vendor's images).
+    Silent when: the build holds code for the module, or is not known.
+    Sources: CUDA C++ Programming Guide, binary compatibility; Jetson AI Lab index.
+    """
+    device = _need_jetson(case, matrix)
+    yield from each(
+        (
+            lambda: _installed_build(case, matrix, device),
+            lambda: _published_builds(case, matrix, device),
+        )
+    )
+
+
+def _need_jetson(case: Case, matrix: Matrix) -> Device | None:
+    tegra = [d for d in case.nvidia_devices if cards.is_tegra(d, matrix)]
+    if tegra:
+        return tegra[0]
+    platform = case.facts.host.platform
+    if platform.is_known and platform.value != "jetson":
+        raise NotApplicable("not a Jetson")
+    if case.nvidia_devices and all(cards.capability(d, matrix).is_known for d in case.devices):
+        raise NotApplicable("not a Jetson")
+    if platform.value != "jetson":
+        raise MissingFact("host.platform", Missing.NOT_STATED)
+    return None
+
+
+def _capability(device: Device | None, matrix: Matrix) -> ComputeCapability:
+    if device is None:
+        raise MissingFact("devices.compute_capability", Missing.NOT_STATED)
+    return cards.need_capability(device, matrix)
+
+
+def _installed_build(case: Case, matrix: Matrix, device: Device | None) -> Iterator[Fault]:
+    card = _capability(device, matrix)
+    found = [h for h in holders(case, matrix) if h.is_core and not h.is_assumed]
+    if not found:
+        raise NotApplicable("no installed build with known code")
+    for holder in found:
+        total = sum(kernels.count for kernels in holder.kernels)
+        if total and holder.count(Coverage.NONE, card, matrix.tegra) == total:
+            yield _desktop(
+                f"{holder.name} holds no code for {card}", holder.evidence, device, matrix
+            )
+            return
+
+
+def _published_builds(case: Case, matrix: Matrix, device: Device | None) -> Iterator[Fault]:
+    """An engine of which nothing is installed: would the newest published build run here?"""
+    found = engine(case, matrix)
+    if found.version is not None or case.scope.packages.is_known or case.scope.image.ref:
+        raise NotApplicable("something is installed")
+    card = _capability(device, matrix)
+    row = next((row for row in found.rows if row.targets or row.variants), None)
+    names = _arm_targets(found, row.version) if row is not None else ()
+    if row is None or not names:
+        raise MissingFact(f"code of the published builds of {found.name}", Missing.NOT_STATED)
+    kernels = Kernels(tuple(map(CodeTarget.parse, names)))
+    if kernels.coverage(card, matrix.tegra) is Coverage.NONE:
+        fact = Evidence(f"{found.name} {row.version} is published for {' '.join(names)}", "matrix")
+        yield _desktop(
+            f"no published build of {found.name} holds code for {card}", fact, device, matrix
+        )
+
+
+def _arm_targets(found: Software, version: str) -> tuple[str, ...]:
+    row = next(row for row in found.rows if row.version == version)
+    own = [v for v in row.variants if "aarch64" in v.archs and v.default]
+    listed = [t for v in own for t in v.targets] or [t for ts in row.targets.values() for t in ts]
+    return tuple(dict.fromkeys(t for t in listed if t.startswith(("sm_", "compute_"))))
+
+
+def _desktop(what: str, fact: Evidence, device: Device | None, matrix: Matrix) -> Fault:
+    return Fault(
+        message=f"{what}: it is made for desktop and server cards, and this is a Jetson",
+        evidence=(fact, *((cards.evidence(device, matrix),) if device else ())),
+        remedies=(
+            Remedy("install it from the Jetson index for this JetPack, or use a Jetson container"),
+        ),
+        sources=("https://pypi.jetson-ai-lab.io/", "https://github.com/dusty-nv/jetson-containers"),
+    )
+
+
+RULES: tuple[Rule, ...] = (linux_driver_inside_wsl, desktop_build_on_jetson)
