@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 from doctor.diagnose import diagnose
 from doctor.errors import ExitCode
-from doctor.examine import Sources, gather, request_of
+from doctor.examine import Sources, gather, parse_engine, request_of
+from doctor.facts import UNSTATED, Facts, LogText, Workload, seen
 from doctor.findings import Diagnosis, OutcomeKind, Severity, Verdict
 from doctor.matrix import load_matrix
 from doctor.report import Report
 
+LOG_LIMIT = 64 << 20
 _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
 
 
@@ -17,6 +22,27 @@ def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     facts = gather(sources)
     request = request_of(engine, sources, facts, model=model)
     return Report(facts, diagnose(facts, load_matrix(), request), sources.name)
+
+
+def read_log(path: str, sources: Sources, engine: str = "") -> Report:
+    """Judge a log, with the facts of `sources` if any are named. Raises UsageError."""
+    name, version = parse_engine(engine) if engine else ("", None)
+    facts = gather(sources) if sources.facts else Facts()
+    workload = next((w for w in facts.workloads if name in ("", w.engine)), None)
+    if workload is None:
+        stated = seen(version, "--engine") if version else UNSTATED
+        workload = Workload("log", name, version=stated)
+    log = LogText(_text_of(path), workload.id)
+    judged = replace(facts, workloads=(workload,), logs=(log,))
+    return Report(judged, diagnose(judged, load_matrix()), path)
+
+
+def _text_of(path: str) -> str:
+    from doctor.intake.detect import read_text
+
+    if path != "-":
+        return read_text(path)
+    return sys.stdin.buffer.read(LOG_LIMIT).decode("utf-8", "replace")
 
 
 def exit_code(diagnosis: Diagnosis, fail_on: str, strict: bool, asked: bool) -> ExitCode:

@@ -20,6 +20,7 @@ from doctor.findings import (
     Remedy,
     Rung,
     Severity,
+    Suspect,
     TargetDiagnosis,
     Verdict,
 )
@@ -154,7 +155,7 @@ def judge(case: Case, matrix: Matrix, rules: tuple[Rule, ...]) -> TargetDiagnosi
         findings=findings,
         missing=_missing(outcomes),
         outcomes=outcomes,
-        candidates=suspicion.causes if suspicion and not suspicion.certain else (),
+        candidates=_suspects(suspicion) if suspicion else (),
     )
 
 
@@ -172,6 +173,16 @@ def rank(findings: Iterable[Finding], matrix: Matrix) -> tuple[Finding, ...]:
         return (-finding.severity.weight, is_symptom, finding.rung.height)
 
     return tuple(sorted(listed, key=key))
+
+
+def _suspects(suspicion: Suspicion) -> tuple[Suspect, ...]:
+    """What the log leaves open; nothing if it speaks of one cause only."""
+    if suspicion.certain:
+        return ()
+    decide: dict[str, str] = {}
+    for candidate in suspicion.candidates:
+        decide.setdefault(candidate.cause, candidate.decide)
+    return tuple(Suspect(cause, command) for cause, command in decide.items())
 
 
 def with_log(
@@ -205,14 +216,12 @@ def _spoken(
     code = next((rule.code for rule in rules if rule.cause == candidate.cause), "")
     if rung is None or not code:
         return None
-    others = suspicion.candidates[1:] if not suspicion.certain else ()
-    settle = tuple(f"or {c.cause}: {c.decide}" for c in others if c.decide)
     return Finding(
         code=code,
         cause=candidate.cause,
         severity=Severity.ERROR,
         rung=Rung(rung),
-        message="; ".join((suspicion.match.signature.meaning, *settle)),
+        message=suspicion.match.signature.meaning,
         evidence=(evidence,),
         remedies=(Remedy(candidate.remedy),) if candidate.remedy else (),
         sources=suspicion.match.signature.source,

@@ -115,8 +115,19 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """A cause that a log may speak of, and the command or fact that would settle it."""
+
+    cause: str
+    decide: str = ""
+
+
+@dataclass(frozen=True)
 class TargetDiagnosis:
-    """The judgement of one target: one primary finding, the rest, and what was missing."""
+    """The judgement of one target: one primary finding, the rest, and what was missing.
+
+    `candidates` are the causes that a log leaves open where facts do not decide.
+    """
 
     subject: str
     verdict: Verdict
@@ -124,7 +135,7 @@ class TargetDiagnosis:
     findings: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
-    candidates: tuple[str, ...] = ()
+    candidates: tuple[Suspect, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "check": "doctor.cli.check",
     "record": "doctor.cli.record",
     "explain": "doctor.cli.explain",
+    "diagnose": "doctor.cli.diagnose",
     "scan": "doctor.cli.scan",
     "matrix": "doctor.cli.matrix",
 }

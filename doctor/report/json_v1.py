@@ -36,6 +36,7 @@ def _target(target: TargetDiagnosis) -> dict[str, Any]:
         "verdict": target.verdict.value,
         "primary": finding_data(target.primary) if target.primary else None,
         "findings": [finding_data(finding) for finding in target.findings],
+        "candidates": [{"cause": s.cause, "decide": s.decide} for s in target.candidates],
         "missing": list(target.missing),
     }
 

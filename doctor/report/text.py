@@ -56,7 +56,7 @@ class _Page:
             lines += self._primary(target.primary, shown)
         rest = [f for f in target.findings if f is not target.primary]
         lines += [line for finding in rest for line in self._also(finding)]
-        return lines + self._unknown(target)
+        return lines + self._candidates(target) + self._unknown(target)
 
     def _primary(self, finding: Finding, shown: set[tuple[str, str]]) -> list[str]:
         colour = _STATES[finding.severity.value][1]
@@ -105,6 +105,16 @@ class _Page:
         text = f"{finding.cause} [{finding.code}]: {clean_line(finding.message)}"
         first, *rest = textwrap.wrap(text, max(self.style.width - 10, 20))
         return [f"  {self._paint(f'{word:<8}', colour)}{first}", *(f"          {r}" for r in rest)]
+
+    def _candidates(self, target: TargetDiagnosis) -> list[str]:
+        """Other causes that the log's words may have, each with what would settle it."""
+        named = target.primary.cause if target.primary else ""
+        lines = []
+        for suspect in target.candidates:
+            label = "settle" if suspect.cause == named else "or"
+            text = f"{suspect.cause}: {suspect.decide}" if suspect.decide else suspect.cause
+            lines += self._field(label, clean_line(text))
+        return lines
 
     def _unknown(self, target: TargetDiagnosis) -> list[str]:
         if target.verdict is not Verdict.CANNOT_TELL and not self.style.verbose:
