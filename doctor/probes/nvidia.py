@@ -7,8 +7,8 @@ a driver is loaded, each once, and nvidia-smi not where NVML already hung.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Optional
+from dataclasses import replace
+from typing import NamedTuple, Optional
 
 from doctor.facts import (
     Device,
@@ -42,8 +42,7 @@ _NVML_S, _NVML_DEVICE_S = 10.0, 3.0
 _TREE_MODEL = "/proc/device-tree/model"
 
 
-@dataclass(frozen=True)
-class NvidiaReadings:
+class NvidiaReadings(NamedTuple):
     """What this probe adds to the facts; `devices` hold those of other makers too."""
 
     nvidia: NvidiaFacts
@@ -51,8 +50,7 @@ class NvidiaReadings:
     topology: Reading[tuple[TopologyLink, ...]]
 
 
-@dataclass(frozen=True)
-class _Platform:
+class _Platform(NamedTuple):
     """What decides whom to ask: devices on the bus, and drivers that have no PCI device."""
 
     functions: Reading[tuple[PciFunction, ...]]
@@ -181,7 +179,7 @@ def _with_answers(
         smi_driver=nvidia_smi.driver(rows),
         cuda_driver_api=answers.cuda,
         nvml_error=answers.error,
-        nvml_devices=answers.count,
+        nvml_devices=answers.device_count,
         persistence=persistence,
         licensed=answers.licensed,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from doctor.facts import Missing, Reading, Version, missing, seen
 from doctor.probes import files
@@ -17,8 +17,7 @@ _SMALL = 4096
 _NVRM = re.compile(r"NVRM version:[^\n]{0,120}?(?<![\w.])(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)\s")
 
 
-@dataclass(frozen=True)
-class LoadedModule:
+class LoadedModule(NamedTuple):
     """The module in the kernel: the driver's version, and "open" or "proprietary"."""
 
     driver: Reading[Version]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from doctor.facts import Missing, Reading, missing, seen
 from doctor.facts.accelerators import XidEvent
@@ -22,8 +22,7 @@ _REFUSED = ("Unknown symbol", "disagrees about version", "version magic", "probe
 _IDLE = ("loading NVIDIA UNIX", "Loaded the UVM driver", "GPU at PCI:", "Serial Number")
 
 
-@dataclass(frozen=True)
-class KernelLog:
+class KernelLog(NamedTuple):
     """Xid events and other messages, oldest first; of many the last hundred."""
 
     xid: Reading[tuple[XidEvent, ...]]

@@ -6,8 +6,7 @@ After an upgrade it differs from what runs; after a failed start it is all there
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from doctor.facts import Missing, Reading, Version, missing, seen
 from doctor.probes import files
@@ -25,8 +24,7 @@ _KO = re.compile(
 _FIELD = re.compile(r"^(version|license|signer|sig_id)[=:] *(\S[^\n]{0,200})$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class ModuleFile:
+class ModuleFile(NamedTuple):
     """What the file says: the driver's version, its flavour, whether it is signed."""
 
     version: Reading[Version]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from doctor.facts import Missing, Reading, Version, missing, seen
 from doctor.probes import files
@@ -15,8 +14,7 @@ COMMAND = ("nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,nohea
 _MOST_ROWS = 64
 
 
-@dataclass(frozen=True)
-class SmiDevice:
+class SmiDevice(NamedTuple):
     """One row: the driver's version and one device; what was "[N/A]" is None."""
 
     driver: Optional[Version]

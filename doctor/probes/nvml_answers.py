@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from doctor.facts import UNSTATED, Device, Missing, Reading, TopologyLink, Version, missing, seen
 from doctor.probes.nvml_devices import parse_device
@@ -24,8 +23,7 @@ _ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P_WORKS = 0
 
 
-@dataclass(frozen=True)
-class NvmlAnswers:
+class NvmlAnswers(NamedTuple):
     """What NVML says. `error`: the code with which it refused, absent if it did not.
 
     `devices` is missing where NVML did not come as far as listing them.
@@ -34,7 +32,7 @@ class NvmlAnswers:
     error: Reading[int] = UNSTATED
     driver: Reading[Version] = UNSTATED
     cuda: Reading[Version] = UNSTATED
-    count: Reading[int] = UNSTATED
+    device_count: Reading[int] = UNSTATED
     persistence: Reading[bool] = UNSTATED
     licensed: Reading[bool] = UNSTATED
     devices: Reading[tuple[Device, ...]] = UNSTATED
@@ -62,7 +60,7 @@ def _answers(raw: dict[str, Any], listed: list[dict[str, Any]]) -> NvmlAnswers:
         error=_first_error(raw, listed),
         driver=reading(raw.get("driver"), "nvmlSystemGetDriverVersion", version),
         cuda=reading(raw.get("cuda"), "nvmlSystemGetCudaDriverVersion", cuda_version),
-        count=count,
+        device_count=count,
         persistence=_all_say(listed, "persistence", "nvmlDeviceGetPersistenceMode"),
         licensed=_all_say(listed, "licensed", "nvmlDeviceGetGridLicensableFeatures"),
         devices=seen(devices, "NVML") if count.is_known else uncounted,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from doctor.facts import Link, Missing, Reading, missing, seen
 from doctor.probes import files
@@ -31,8 +30,7 @@ _ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 _GENERATIONS = {2: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}
 
 
-@dataclass(frozen=True)
-class PciFunction:
+class PciFunction(NamedTuple):
     """One function of a PCI device: `address` "0000:18:00.0", `id` and `subsystem` "10de:2330".
 
     `code` is the class with its subclass (0x0302), `driver` the bound driver or "".

@@ -63,7 +63,7 @@ def test_a_refusal_keeps_its_number(fake: Fake, code: int) -> None:
     found = fake.answers(f"{ONE}fail.nvmlInit={code}\n")
     assert found.error.value == code
     assert found.devices.missing is Missing.NOT_READABLE
-    assert found.count.at == f"nvmlInit: error {code}"
+    assert found.device_count.at == f"nvmlInit: error {code}"
 
 
 def test_no_refusal_is_an_absent_error(fake: Fake) -> None:
@@ -76,13 +76,13 @@ def test_no_refusal_is_an_absent_error(fake: Fake) -> None:
 
 def test_zero_devices(fake: Fake) -> None:
     found = fake.answers("driver=580.95.05\ncount=0\n")
-    assert (found.count.value, found.devices.value, found.topology.value) == (0, (), ())
+    assert (found.device_count.value, found.devices.value, found.topology.value) == (0, (), ())
 
 
 def test_a_count_that_fails_is_not_zero_devices(fake: Fake) -> None:
     found = fake.answers(f"{ONE}fail.nvmlDeviceGetCount_v2=999\n")
     assert found.error.value == 999
-    assert not found.count.is_known
+    assert not found.device_count.is_known
     assert not found.devices.is_known
 
 
