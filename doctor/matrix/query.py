@@ -116,6 +116,18 @@ class Matrix(CudaQueries):
         return {package: d.name for d in domains if d for package in d.packages}
 
     @cached_property
+    def _aliases(self) -> dict[str, str]:
+        domains = (self.engine(name) for name in self.engine_names)
+        return {alias.lower(): d.name for d in domains if d for alias in (d.name, *d.aliases)}
+
+    def canonical(self, name: str) -> str | None:
+        """The domain of an engine by its name, an alias ("pytorch") or a package of it."""
+        plain = name.strip().lower()
+        if plain in self.engine_names:
+            return plain
+        return self._aliases.get(plain) or self.engine_packages.get(plain)
+
+    @cached_property
     def fingerprint(self) -> Fingerprint:
         """Digest and date of everything that this matrix is made of."""
         return self._fingerprint()
@@ -147,6 +159,10 @@ class Matrix(CudaQueries):
     def gpus_named(self, name: str) -> tuple[Gpu, ...]:
         """Products that a name may mean: "4090", "A100 80GB", "2x RTX 3090"."""
         return self._gpu_index.named(name)
+
+    def gpus_of_pci(self, pci_id: str, subsystem: str = "") -> tuple[Gpu, ...]:
+        """Products of a PCI id ("10de:2330")."""
+        return self._gpu_index.find(pci_id, subsystem)
 
     def gpu(self, pci_id: str = "", subsystem: str = "", name: str = "") -> Gpu | None:
         """The one product of a PCI id ("10de:2330") or name; None if it may be several."""
