@@ -28,20 +28,27 @@ def query(timeout_s: float) -> Reading[dict[str, object]]:
     `timed-out` if the child had to be abandoned, `not-readable` if it died or if
     pynvml is not installed. A refusal by NVML is an answer: its `init` is not 0.
     """
+    reader, writer = os.pipe()
+    try:
+        return _ask(reader, writer, timeout_s)
+    except OSError as error:
+        return missing(Missing.NOT_READABLE, f"{AT}: {error.strerror}")
+    finally:
+        os.close(reader)
+
+
+def _ask(reader: int, writer: int, timeout_s: float) -> Reading[dict[str, object]]:
     deadline = time.monotonic() + timeout_s
     try:
-        reader, writer = os.pipe()
         pid = os.fork()
-    except OSError:
-        return missing(Missing.NOT_READABLE, f"{AT}: no child process could be started")
-    if pid == 0:
-        _serve(writer, timeout_s)
-    os.close(writer)
+        if pid == 0:
+            _serve(writer, timeout_s)
+    finally:
+        os.close(writer)
     text = None
     try:
         text = _read(reader, deadline)
     finally:
-        os.close(reader)
         # A child that has answered is ending; the driver may still be closing its devices.
         status = _end(pid, 0.0 if text is None else _GRACE_S)
     return _answer(text, status)
