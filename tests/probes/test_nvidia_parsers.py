@@ -151,6 +151,36 @@ def test_rows_of_nvidia_smi() -> None:
     assert failed.at == "nvidia-smi: exit 18"
 
 
+@pytest.mark.parametrize(
+    ("pci_id", "code", "vendor"),
+    [
+        ("10DE:2330", "30200", "nvidia"),
+        ("10DE:22BA", "40300", ""),  # the sound of a display card
+        ("1002:74A1", "120000", "amd"),
+        ("19E5:D802", "120000", "ascend"),
+        ("19E5:1711", "30000", ""),  # the display of a management controller
+        ("8086:E20B", "30000", "intel"),
+        ("8086:7D1D", "120000", ""),
+        ("CABC:0370", "120000", "cambricon"),
+        ("1A03:2000", "30000", ""),
+    ],
+)
+def test_makers_of_accelerators(pci_id: str, code: str, vendor: str) -> None:
+    function = pci.parse_uevent("0000:01:00.0", f"PCI_CLASS={code}\nPCI_ID={pci_id}\n")
+    assert function is not None
+    assert (function.vendor, function.id, function.driver) == (vendor, pci_id.lower(), "")
+
+
+def test_a_switch_is_no_accelerator(tmp_path: Path) -> None:
+    text = "DRIVER=nvidia\nPCI_CLASS=68000\nPCI_ID=10DE:22A3\n"
+    bridge = "PCI_CLASS=60400\nPCI_ID=10DE:1AE8\n"
+    files = {"0000:05:00.0": text, "0000:06:00.0": bridge, "10000:01:00.0": text}
+    host = write_host(tmp_path, {f"{pci.DEVICES}/{a}/uevent": t for a, t in files.items()})
+    found = pci.read(host).known("pci")
+    assert [function.address for function in found] == ["0000:05:00.0", "10000:01:00.0"]
+    assert all(function.is_nvswitch and not function.vendor for function in found)
+
+
 def test_the_link_of_a_card_without_a_driver(tmp_path: Path) -> None:
     files = {
         "current_link_width": "8\n",
