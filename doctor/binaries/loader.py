@@ -61,6 +61,11 @@ class Loaded:
     parent: Optional[Loaded] = None
 
     @property
+    def name(self) -> str:
+        """What others ask for it by."""
+        return self.linkage.soname or self.path.rpartition("/")[2]
+
+    @property
     def origin(self) -> str:
         """Its folder, for $ORIGIN."""
         return self.path.rpartition("/")[0]
@@ -76,7 +81,10 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Shadow:
-    """A library that the environment puts before the one that its user was built with."""
+    """A library that the environment puts before the one that its user was built with.
+
+    Both are real paths; copies with the same build id are not shadows.
+    """
 
     name: str
     taken: str
@@ -214,9 +222,11 @@ class Loader:
     def _shadows(self, name: str, taken: Loaded, user: Loaded) -> Iterator[Shadow]:
         """The copy that the user's own paths, or its program, would have led to."""
         for found, place in self._candidates(name, user):
-            if place in (_OWN, _PROGRAM) and found.real != taken.real:
+            if place not in (_OWN, _PROGRAM) or found.real == taken.real:
+                continue
+            if not found.linkage.build_id or found.linkage.build_id != taken.linkage.build_id:
                 yield Shadow(name, taken.real, found.real)
-                return
+            return
 
     def _other_majors(self, name: str, user: Loaded) -> Iterator[str]:
         match = _MAJOR.fullmatch(name)

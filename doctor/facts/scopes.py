@@ -57,7 +57,11 @@ class Binary:
     `unresolved` those that no searched folder has, `undefined` C++/CUDA symbols that no
     library which would load defines; `glibc`, `glibcxx` the symbol versions it asks for;
     `declared` marks code targets taken from a statement and not from machine code;
-    `unreadable` says why nothing could be read.
+    `unreadable` says why nothing could be read. `shadowed` are copies that the
+    environment puts first ("libcudart.so.12: /a hides /b"), `other_majors` libraries of
+    another major number in place of an unresolved one ("libcudart.so.12: libcudart.so.13"),
+    `versions_missing` symbol versions that the library which would load does not define
+    ("libstdc++.so.6: GLIBCXX_3.4.32"). `compiler` is the CUDA version of a PTX compiler.
     """
 
     path: str
@@ -78,6 +82,9 @@ class Binary:
     build_id: str = ""
     declared: bool = False
     unreadable: str = ""
+    other_majors: tuple[str, ...] = ()
+    versions_missing: tuple[str, ...] = ()
+    compiler: Optional[Version] = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,145 @@
+"""Remember what was read of files, as long as they are the same.
+
+An entry holds for one device, inode, size and both times in nanoseconds. The file is
+trusted only if it is this user's and no other user can write it or swap a folder on the
+way to it. What cannot be read or written is no fault.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from typing import Any, Optional
+
+SCANNER = 1
+"""Raised with every change to what is read or how it is written down."""
+
+_MAX_BYTES = 64 << 20
+
+Identity = tuple[int, int, int, int, int]
+
+
+def identity_of(path: str) -> Optional[Identity]:
+    """Device, inode, size, mtime and ctime in ns of a regular file or a folder; None without."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        return None
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, *times)
+
+
+def cache_folder() -> str:
+    """This user's folder for what was read of binaries; "" if there is no usable home."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not base.startswith("/"):
+        home = os.path.expanduser("~")
+        base = f"{home}/.cache" if home.startswith("/") and home != "/" else ""
+    return f"{base}/llm-doctor/binaries" if base else ""
+
+
+class Memory:
+    """What is remembered of the files of one environment: JSON values by kind and path."""
+
+    def __init__(self, folder: str, key: str) -> None:
+        name = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        self._path = f"{folder}/{name}.json" if folder else ""
+        self._known = _load(self._path) if self._path else {}
+        self._kept: dict[str, dict[str, list[Any]]] = {}
+        self._changed = False
+
+    def recall(self, kind: str, path: str, identity: list[Any]) -> Any:
+        """The value that was kept for a path with the same identity, or None."""
+        entry = self._known.get(kind, {}).get(path)
+        if not isinstance(entry, list) or len(entry) != 2 or entry[0] != identity:
+            return None
+        self._kept.setdefault(kind, {})[path] = entry
+        return entry[1]
+
+    def keep(self, kind: str, path: str, identity: list[Any], value: Any) -> None:
+        """Keep a JSON value; what is neither recalled nor kept is forgotten on save."""
+        self._kept.setdefault(kind, {})[path] = [identity, value]
+        self._changed = True
+
+    def save(self) -> None:
+        """Write everything that was used, if something is new."""
+        if self._changed and self._path:
+            _store(self._path, {"scanner": SCANNER, "kinds": self._kept})
+
+
+def _load(path: str) -> dict[str, Any]:
+    if not _is_trusted_place(os.path.dirname(path)):
+        return {}
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not _is_own(status) or status.st_size > _MAX_BYTES:
+            return {}
+        try:
+            loaded = json.loads(file.read())
+        except (OSError, ValueError, RecursionError):
+            return {}
+    if not isinstance(loaded, dict) or loaded.get("scanner") != SCANNER:
+        return {}
+    kinds = loaded.get("kinds")
+    if not isinstance(kinds, dict):
+        return {}
+    return {kind: table for kind, table in kinds.items() if isinstance(table, dict)}
+
+
+def _store(path: str, value: dict[str, Any]) -> None:
+    folder = os.path.dirname(path)
+    scratch = ""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not _is_trusted_place(folder):
+            return
+        descriptor, scratch = tempfile.mkstemp(prefix=".new-", dir=folder)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(value, file, separators=(",", ":"))
+        os.replace(scratch, path)
+    except OSError:
+        if scratch:
+            _remove(scratch)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def _is_trusted_place(folder: str) -> bool:
+    """True if no other user can put a file or a link anywhere on the way to `folder`."""
+    try:
+        place = os.path.realpath(folder)
+        while True:
+            status = os.stat(place)
+            if status.st_uid not in (os.geteuid(), 0) or _others_can_write(status):
+                return False
+            if place == "/":
+                return True
+            place = os.path.dirname(place)
+    except OSError:
+        return False
+
+
+def _others_can_write(status: os.stat_result) -> bool:
+    """A sticky folder such as /tmp protects what is in it; so does a group of one's own."""
+    if status.st_mode & stat.S_ISVTX:
+        return False
+    private = status.st_gid == os.getegid() and os.geteuid() != 0
+    return bool(status.st_mode & (stat.S_IWOTH | (0 if private else stat.S_IWGRP)))
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
