@@ -235,6 +235,11 @@ def _below(bound: Version, version: Version) -> Optional[bool]:
     if parts and version.is_prerelease and not bound.is_prerelease:
         final = Parts(parts.epoch, parts.release, None, None, None, "").key()
         return final < bound.low
+    limit = parse_exact(bound.text)
+    if limit and not version.is_exact and not bound.is_prerelease:
+        # "3.11.*" begins at the first pre-release of 3.11, which "<3.11" leaves out too.
+        first = Parts(limit.epoch, limit.release, None, None, 0, "").key()
+        return False if version.low >= first else version.older_than(bound)
     return version.older_than(bound)
 
 
