@@ -14,7 +14,16 @@ from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import architecture_names, argument, environment
-from doctor.rules.settings import Judgement, Setting, applicable, fold, judge, need, settings
+from doctor.rules.settings import (
+    Judgement,
+    Setting,
+    applicable,
+    fold,
+    judge,
+    need,
+    possible,
+    settings,
+)
 from doctor.rules.software import Software, engine
 
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
@@ -128,21 +137,24 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         or argument that turns them off is set; and kernels that a model needs.
     Why: the engine has no other path for that model, or does not choose it by itself.
     How to fix: turn the kernel off as the finding says, or another card or release.
-    Silent when: a back end was chosen, or the switch is set.
+    Silent when: a back end was chosen, or the switch is set. A warning if only some of the
+        versions it may be are concerned.
     Sources: documentation and threads of the engine (rows in the matrix).
     """
+    if argument(case, "attention_backend")[0]:
+        raise NotApplicable("a back end was chosen")
     found = engine(case, matrix)
     env = environment(case)
     for setting in settings(case, matrix):
-        for match in applicable(matrix, found, "default-attention", setting):
-            if match.claim.value != "unsupported" or _switched_off(match.claim, env):
+        for match, is_sure in possible(matrix, found, "default-attention", setting):
+            claim = match.claim
+            if claim.value != "unsupported" or _switched_off(claim, env):
                 continue
-            if not _model_matches(case, matrix, match.claim):
+            if not _model_matches(case, matrix, claim):
                 continue
-            result = Judgement(refused=match)
-            fault = refusal(matrix, found, setting, result, match.claim.key)
+            fault = refusal(matrix, found, setting, Judgement(refused=match), claim.key)
             if fault is not None:
-                yield fault
+                yield fault if is_sure else replace(fault, severity=Severity.WARNING)
 
 
 def _switched_off(claim: Claim, env: dict[str, str]) -> bool:

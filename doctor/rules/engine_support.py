@@ -1,16 +1,17 @@
-"""Rules about what an engine release supports: cards, serialized plans, its own advisories."""
+"""Rules about what an engine release supports: cards, and its own advisories."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from doctor.facts import ComputeCapability, Device, Missing, MissingFact, Version
-from doctor.findings import Evidence, Remedy
-from doctor.matrix import Matrix
+from doctor.facts import ComputeCapability, Device, Version
+from doctor.findings import Remedy
+from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.settings import applicable, settings
+from doctor.rules.settings import Setting, applicable, holds, settings
 from doctor.rules.software import Software, engine
 
 _WEIGHTS = ("low", "medium", "moderate", "high", "critical")
@@ -32,33 +33,61 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     devices = case.need_vendor("nvidia")
     found = engine(case, matrix)
-    minima = _minima(case, matrix, found)
-    if not minima:
+    floors = _floors(case, matrix, found)
+    if not floors:
         if found.version is not None and not found.rows:
             raise found.unknown()
         raise NotApplicable(f"the matrix names no minimum for {found.name}")
     for device in _distinct(devices, matrix):
-        yield from _below(matrix, found, device, minima)
+        yield from _below(matrix, found, device, floors)
     if found.beyond:
         raise found.unknown()
 
 
-def _minima(case: Case, matrix: Matrix, found: Software) -> list[tuple[ComputeCapability, str]]:
-    """Minimum of each release that it may be, and the source."""
-    claimed = applicable(matrix, found, "min-capability", settings(case, matrix)[0])
-    general = [(_parse(m.claim.value), m.claim.source[0]) for m in claimed]
-    floor = max(general, key=lambda pair: pair[0], default=None)
-    listed = [_row_minimum(row, floor) for row in found.rows]
-    if listed and all(pair is not None for pair in listed):
-        return [pair for pair in listed if pair is not None]
-    return [floor] if floor is not None else []
+@dataclass(frozen=True)
+class _Floor:
+    """The lowest capability that one version supports, with the row that says so."""
+
+    version: str
+    capability: ComputeCapability
+    text: str
+    sources: tuple[str, ...]
 
 
-def _row_minimum(
-    row: Release, floor: tuple[ComputeCapability, str] | None
-) -> tuple[ComputeCapability, str] | None:
-    own = (_parse(row.min_capability), row.source[0]) if row.min_capability else None
-    return max((p for p in (own, floor) if p), key=lambda pair: pair[0], default=None)
+def _floors(case: Case, matrix: Matrix, found: Software) -> list[_Floor]:
+    """Minimum of each version that the engine may be, newest first, where it is known."""
+    setting = settings(case, matrix)[0]
+    floors = []
+    for version in found.versions or (None,):
+        row = _row(found, version)
+        listed = [
+            _claim_floor(m, version) for m in _minimum_claims(matrix, found, version, setting)
+        ]
+        if row is not None and row.min_capability:
+            floor = _parse(row.min_capability)
+            listed.append(_Floor(row.version, floor, "", row.source))
+        if listed:
+            floors.append(max(listed, key=lambda floor: floor.capability))
+    return floors
+
+
+def _row(found: Software, version: Version | None) -> Release | None:
+    same = (r for r in found.rows if version is not None and r.version == version.public)
+    return next(same, found.rows[0] if len(found.rows) == 1 else None)
+
+
+def _minimum_claims(
+    matrix: Matrix, found: Software, version: Version | None, setting: Setting
+) -> Iterator[ClaimMatch]:
+    for match in matrix.claims(found.name, "min-capability", version):
+        bounded = bool(match.claim.since or match.claim.until)
+        if holds(match.claim, setting) and not (version is None and bounded):
+            yield match
+
+
+def _claim_floor(match: ClaimMatch, version: Version | None) -> _Floor:
+    claim = match.claim
+    return _Floor(str(version or ""), _parse(claim.value), claim.text, claim.source)
 
 
 def _parse(text: str) -> ComputeCapability:
@@ -74,42 +103,46 @@ def _distinct(devices: tuple[Device, ...], matrix: Matrix) -> list[Device]:
 
 
 def _below(
-    matrix: Matrix,
-    found: Software,
-    device: Device,
-    minima: list[tuple[ComputeCapability, str]],
+    matrix: Matrix, found: Software, device: Device, floors: list[_Floor]
 ) -> Iterator[Fault]:
+    """An error if every version refuses the card, a warning if the newest ones do."""
     capability = cards.need_capability(device, matrix)
-    lacking = [pair for pair in minima if capability < pair[0]]
-    if not lacking:
+    refusing = [floor for floor in floors if capability < floor.capability]
+    if not refusing:
         return
-    if len(lacking) < len(minima) and found.version is not None:
+    some = len(refusing) < len(floors)
+    if some and (found.version is not None or not capability < floors[0].capability):
         raise found.unknown()
-    some = len(lacking) < len(minima)
-    minimum, source = min(lacking, key=lambda pair: pair[0])
-    last = _last_supporting(found, capability) if some else ""
-    scope = f"{found.label} from {last} on" if last else found.label
+    lowest = min(refusing, key=lambda floor: floor.capability)
+    since = f" from {_first_refusing(floors, capability)} on" if some else ""
     yield Fault(
-        f"{scope} needs compute capability {minimum}; {cards.label(device)} has {capability}",
+        f"{found.label}{since} needs compute capability {lowest.capability}; "
+        f"{cards.label(device)} has {capability}{': ' if lowest.text else ''}{lowest.text}",
         evidence=(cards.evidence(device, matrix), found.evidence),
-        remedies=_older_release(found, capability),
-        sources=(source,),
+        remedies=_older_release(matrix, found, capability),
+        sources=lowest.sources,
         subject=device.id,
         severity=Severity.WARNING if some else None,
     )
 
 
-def _last_supporting(found: Software, capability: ComputeCapability) -> str:
-    """The oldest release that refuses the capability."""
-    refusing = [r for r in found.rows if r.min_capability and capability < _parse(r.min_capability)]
-    return min((r.version for r in refusing), key=lambda v: Version(v).low, default="")
+def _first_refusing(floors: list[_Floor], capability: ComputeCapability) -> str:
+    """The oldest of the newest versions that refuse the capability without a gap."""
+    oldest = floors[0].version
+    for floor in floors:
+        if not capability < floor.capability:
+            break
+        oldest = floor.version
+    return oldest
 
 
-def _older_release(found: Software, capability: ComputeCapability) -> tuple[Remedy, ...]:
+def _older_release(
+    matrix: Matrix, found: Software, capability: ComputeCapability
+) -> tuple[Remedy, ...]:
+    domain = matrix.engine(found.name)
+    rows = domain.releases if domain else ()
     able = [
-        row.version
-        for row in found.rows
-        if row.min_capability and not capability < _parse(row.min_capability)
+        r.version for r in rows if r.min_capability and not capability < _parse(r.min_capability)
     ]
     if not able:
         return (Remedy("use a newer card, or an engine that supports this one"),)
@@ -121,6 +154,37 @@ def _older_release(found: Software, capability: ComputeCapability) -> tuple[Reme
             role="engine_venv",
         ),
     )
+
+
+@rule("ENG103", cause="cc-not-in-binary", severity=Severity.ERROR)
+def card_refused_by_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine release is known not to run on this generation of cards.
+
+    What: statements of the matrix that a release does not run on a range of compute
+        capabilities, mostly those that are newer than the release.
+    Why: its builds hold no code for the card, and its PTX cannot be compiled for it.
+    How to fix: the first release that supports the card.
+    Silent when: nothing is stated; the rules on binaries judge by the code itself.
+    Sources: release notes and threads of the engines (rows in the matrix).
+    """
+    case.need_vendor("nvidia")
+    found = engine(case, matrix)
+    if found.name == "torch":
+        raise NotApplicable("the rules on binaries judge torch")
+    for setting in settings(case, matrix):
+        for match in applicable(matrix, found, "capability-unsupported", setting):
+            device = setting.device
+            if device is None or match.claim.value != "unsupported":
+                continue
+            yield Fault(
+                f"{found.label} does not run on {cards.label(device)} ({setting.capability}): "
+                f"{match.claim.text}",
+                evidence=(cards.evidence(device, matrix), found.evidence),
+                remedies=(Remedy(match.claim.remedy or f"upgrade {found.name}"),),
+                sources=match.claim.source,
+                subject=device.id,
+                extrapolated=match.extrapolated,
+            )
 
 
 @rule("ENG102", cause="cc-below-engine-minimum", severity=Severity.INFO)
@@ -144,83 +208,6 @@ def release_newer_than_matrix(case: Case, matrix: Matrix) -> Iterator[Fault]:
             remedies=(Remedy("bring the matrix up to date", ("doctor matrix update",)),),
             extrapolated=found.beyond,
         )
-
-
-@rule("ENG201", cause="engine-plan-mismatch", severity=Severity.ERROR)
-def plan_for_other_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A serialized TensorRT engine was built on a card of another compute capability.
-
-    What: the compute capability recorded in the plan against that of the device.
-    Why: a plan holds code chosen and compiled for one capability; the runtime refuses it
-        elsewhere ("generated on an incompatible device").
-    How to fix: build the engine again on the card that will serve it.
-    Silent when: the plan was built with hardware compatibility, or its capability is not
-        known.
-    Sources: NVIDIA TensorRT documentation, engine portability.
-    """
-    plan = _plan(case)
-    stated = plan.get("compute_capability", "")
-    if not stated or plan.get("hardware_compatibility", "none").lower() not in ("", "none"):
-        raise NotApplicable("the plan names no card, or is made for several")
-    for device in _distinct(case.need_vendor("nvidia"), matrix):
-        capability = cards.need_capability(device, matrix)
-        if _parse(stated) != capability:
-            yield Fault(
-                f"the plan was built for compute capability {stated}; "
-                f"{cards.label(device)} has {capability}",
-                evidence=(cards.evidence(device, matrix), _plan_evidence(case, stated)),
-                remedies=(Remedy("build the engine again on this card", ("trtexec --onnx=...",)),),
-                subject=device.id,
-            )
-
-
-@rule("ENG202", cause="engine-plan-mismatch", severity=Severity.ERROR)
-def plan_of_other_version(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A serialized TensorRT engine was built with another version than loads it.
-
-    What: the TensorRT or TensorRT-LLM version recorded with the plan against the one
-        that is installed or in the image.
-    Why: plans are not compatible across versions unless they are built to be.
-    How to fix: build the engine with the version that serves it.
-    Silent when: a version is not known, or the plan was built version-compatible.
-    Sources: NVIDIA TensorRT documentation, version compatibility; TensorRT-LLM issue 1324.
-    """
-    plan = _plan(case)
-    if plan.get("version_compatible", "").lower() in ("true", "yes", "1"):
-        raise NotApplicable("the plan is built version-compatible")
-    pairs = [(name, plan[name]) for name in ("tensorrt", "tensorrt-llm") if plan.get(name)]
-    found = engine(case, matrix)
-    if plan.get("version"):
-        pairs.append((found.name, plan["version"]))
-    if not pairs:
-        raise MissingFact("version of the plan", Missing.NOT_STATED)
-    for name, text in pairs:
-        here = found.version if name == found.name else _installed(case, name)
-        built = Version.maybe(text)
-        if here is not None and built is not None and built.same_as(here) is False:
-            yield Fault(
-                f"the plan was built with {name} {text}; {here} loads it",
-                evidence=(_plan_evidence(case, text), Evidence(f"{name} {here}")),
-                remedies=(Remedy(f"build the engine with {name} {here}"),),
-            )
-
-
-def _plan(case: Case) -> dict[str, str]:
-    if case.workload is None:
-        raise NotApplicable("no workload")
-    if not (case.workload.plan.is_known or case.workload.engine.startswith("tensorrt")):
-        raise NotApplicable("no serialized engine")
-    return case.workload.plan.known("engine plan")
-
-
-def _plan_evidence(case: Case, what: str) -> Evidence:
-    at = case.workload.plan.at if case.workload else ""
-    return Evidence(f"plan built for {what}", at)
-
-
-def _installed(case: Case, name: str) -> Version | None:
-    package = case.scope.package(name)
-    return package.version if package else None
 
 
 @rule("ENG601", cause="engine-vulnerable", severity=Severity.INFO)
@@ -264,7 +251,6 @@ def _weight(severity: str) -> int:
 RULES = (
     card_below_minimum,
     release_newer_than_matrix,
-    plan_for_other_card,
-    plan_of_other_version,
+    card_refused_by_release,
     published_advisories,
 )

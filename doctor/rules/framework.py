@@ -109,6 +109,8 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         wheels come from elsewhere.
     Sources: file sizes and torch/version.py of the wheels (rows in the matrix).
     """
+    if engine_name(case, matrix) not in _TORCH_ENGINES or case.scope.package("torch-npu"):
+        raise NotApplicable("the engine does not run GPUs through this torch")
     torch = installed(case, matrix, "torch")
     if torch is None or torch.version is None:
         raise NotApplicable("torch is not installed here")

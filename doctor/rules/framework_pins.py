@@ -126,11 +126,11 @@ def companion_of_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if torch is None:
         case.scope.packages.known("packages")
         raise NotApplicable("no torch in this scope")
-    if _is_vendor_build(torch):
-        raise NotApplicable("a vendor's own torch build")
+    if _is_vendor_build(torch) or torch.is_prerelease:
+        raise NotApplicable("a nightly or a vendor's own torch build")
     for name in _TRIO[1:]:
         package = case.scope.package(name)
-        if package is None or package.version is None:
+        if package is None or package.version is None or package.version.is_prerelease:
             continue
         found = software(matrix, name, package.version, package.location)
         specs = [row.pins.get("torch", "") for row in found.rows]

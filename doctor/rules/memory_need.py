@@ -39,11 +39,13 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     measured = (case.workload.measured.value or {}) if case.workload else {}
     if measured.get("weights_gib"):
         return Need(float(measured["weights_gib"]), "measured", is_measured=True)
-    params, bits = _params(case, matrix), bits_per_weight(case)
+    params, bits = _params(case, matrix), bits_per_weight(case, matrix)
     if params is None or bits is None:
         return None
     total = params * 1e9 * bits / 8 / _GIB
     ranks = _ranks(case)
+    if ranks is None:
+        return None
     split = f" over {ranks} ranks" if ranks > 1 else ""
     return Need(total / ranks, f"{params:g}e9 parameters at {bits} bits{split}")
 
@@ -53,13 +55,21 @@ def _params(case: Case, matrix: Matrix) -> float | None:
     return row.params_b if row is not None and row.params_b else stated_size(model_name(case))
 
 
-def _ranks(case: Case) -> int:
-    tensor = count(case, "tensor_parallel_size") or 1
-    return tensor * (count(case, "pipeline_parallel_size") or 1)
+def _ranks(case: Case) -> int | None:
+    """Devices that share the weights; where nothing is said, all that are known to be here."""
+    tensor, pipeline = (count(case, f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
+    if tensor or pipeline:
+        return (tensor or 1) * (pipeline or 1)
+    if case.facts.devices.partial or not case.devices:
+        return None
+    return len(case.devices)
 
 
-def bits_per_weight(case: Case) -> int | None:
-    """Bits a weight from quantization, dtype and name; None where the format is unclear."""
+def bits_per_weight(case: Case, matrix: Matrix) -> int | None:
+    """Bits a weight from quantization, name and dtype; None where the format is unclear.
+
+    16 bit is taken only if a dtype says so or the published checkpoint is known to have it.
+    """
     stated = str(argument(case, "quantization")[0] or "")
     text = f"{stated} {model_name(case)}"
     for bits, words in _BITS[:2]:
@@ -67,8 +77,13 @@ def bits_per_weight(case: Case) -> int | None:
             return bits
     if _UNCLEAR.search(text):
         return None
-    dtype = str(argument(case, "dtype")[0] or "")
-    return 32 if _BITS[2][1].search(dtype) else 16
+    dtype = str(argument(case, "dtype")[0] or "").lower()
+    row = known_model(matrix, model_name(case))
+    if row is not None and row.quantization:
+        return None
+    if _BITS[2][1].search(dtype):
+        return 32
+    return 16 if row is not None or "16" in dtype or dtype == "half" else None
 
 
 def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:

@@ -188,7 +188,7 @@ def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _backend(case: Case, matrix: Matrix, found: Software, setting: Setting) -> str | None:
-    """The attention back end that was chosen, else the default for the card, else None."""
+    """The attention back end that was chosen, else the default of release and card."""
     chosen = argument(case, "attention_backend")[0]
     chosen = chosen or environment(case).get("VLLM_ATTENTION_BACKEND")
     if chosen:
@@ -200,7 +200,7 @@ def _backend(case: Case, matrix: Matrix, found: Software, setting: Setting) -> s
         default = match.claim.data.get(exact) or match.claim.data.get(family)
         if default:
             return str(default)
-    return None
+    return "default"
 
 
 RULES = (

@@ -52,31 +52,42 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: METADATA of the wheels (rows in the matrix); PEP 345.
     """
     found = engine(case, matrix)
-    if not any(row.requires_python for row in found.rows):
+    ranges = [_range(matrix, found, row) for row in found.rows]
+    if not any(spec for spec, _ in ranges):
         if found.rows or found.version is None:
             raise NotApplicable(f"{found.name} states no Python range")
         raise found.unknown()
     python = _python(case)
-    answers = {_allows(row, python.version) for row in found.rows}
+    answers = {_allows(spec, python.version) for spec, _ in ranges}
     if answers == {False}:
-        yield _out_of_range(case, found, python)
+        spec, sources = ranges[0]
+        yield Fault(
+            f"{found.label} needs Python {spec.replace('|', ' or ')}; this is {python.version}",
+            evidence=(_evidence(case, python), found.evidence),
+            remedies=(_use_another(spec.replace("|", ", "), found.name),),
+            sources=sources,
+            extrapolated=found.beyond,
+        )
     elif answers != {True} or found.beyond:
         raise found.unknown()
 
 
-def _allows(row: Release, python: Version) -> bool | None:
-    return admits(row.requires_python, python) if row.requires_python else True
+def _range(matrix: Matrix, found: Software, row: Release) -> tuple[str, tuple[str, ...]]:
+    """Python versions of a release: what a claim says of it, else its own Requires-Python."""
+    for match in matrix.claims(found.name, "python", Version(row.version)):
+        if not match.claim.when:
+            return match.claim.value, match.claim.source
+    return row.requires_python, row.source
 
 
-def _out_of_range(case: Case, found: Software, python: PythonInfo) -> Fault:
-    row = found.rows[0]
-    return Fault(
-        f"{found.label} needs Python {row.requires_python}; this is {python.version}",
-        evidence=(_evidence(case, python), found.evidence),
-        remedies=(_use_another(row.requires_python, found.name),),
-        sources=row.source,
-        extrapolated=found.beyond,
-    )
+def _allows(spec: str, python: Version) -> bool | None:
+    """Tell whether a specifier or a list ("3.10|3.12") holds a Python version."""
+    if not spec:
+        return True
+    if spec[0] in "<>=!~":
+        return admits(spec, python)
+    minor = _minor(python)
+    return minor in spec.split("|") if minor else None
 
 
 @rule("PYE102", cause="python-unsupported", severity=Severity.ERROR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
@@ -10,8 +11,8 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
 from doctor.rules.decide import is_absent
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, admits, engine
+from doctor.rules.settings import applicable, possible, settings
+from doctor.rules.software import Software, admits, engine, installed
 
 # Names by which a tool is reported missing, and the packages that bring it.
 _TOOLS: dict[str, tuple[str, ...]] = {
@@ -30,6 +31,7 @@ _INSTALL: dict[str, tuple[str, ...]] = {
     "ninja": ("uv pip install ninja",),
     "cmake": ("apt-get install cmake", "dnf install cmake"),
 }
+_COMPILERS = ("flashinfer-python", "triton", "deep-gemm")
 _MODULE_BUILD = ("gcc", "g++", "make")
 
 
@@ -57,12 +59,29 @@ def run_time_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
         or nobody looked for the tool.
     Sources: installation pages and issue threads of the engines (rows in the matrix).
     """
-    found = engine(case, matrix)
     setting = settings(case, matrix)[0]
-    for match in applicable(matrix, found, "system-lib", setting):
+    pairs = [
+        (found, pair)
+        for found in _compiling(case, matrix)
+        for pair in possible(matrix, found, "system-lib", setting)
+    ]
+    for found, (match, is_sure) in pairs:
         tool = str(match.claim.data.get("toolchain", ""))
-        if tool and _is_missing(case, tool) and not _prebuilt(case, match):
-            yield _missing_tool(case, found, tool, match)
+        if not tool or not _is_missing(case, tool) or _prebuilt(case, match):
+            continue
+        if tool == "nvcc" and case.devices and not case.nvidia_devices:
+            continue
+        fault = _missing_tool(case, found, tool, match)
+        yield fault if is_sure else replace(fault, severity=Severity.WARNING)
+
+
+def _compiling(case: Case, matrix: Matrix) -> Iterator[Software]:
+    """The engine, and the installed distributions that compile kernels for it."""
+    yield engine(case, matrix)
+    for name in _COMPILERS:
+        found = installed(case, matrix, name)
+        if found is not None:
+            yield found
 
 
 def _prebuilt(case: Case, match: ClaimMatch) -> bool:
@@ -86,22 +105,37 @@ def toolkit_too_old_for_build(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The CUDA toolkit is older than the engine's sources or run-time kernels can be built with.
 
     What: the toolkits of the host against the lowest one that the matrix records for
-        building the engine; for engines that come as source only.
+        building the engine (those that come as source), or kernels at run time.
     Why: distributions ship toolkits many years old; CMake finds them first.
     How to fix: install a current toolkit from NVIDIA and name its nvcc in CUDACXX.
-    Silent when: the engine comes as a built wheel or image, or a newer toolkit is there too.
+    Silent when: the engine comes as a built wheel or image, or a newer toolkit is there
+        too. A warning for kernels compiled at run time, of which some come ready.
     Sources: build documentation of the engine (rows in the matrix).
     """
-    found = engine(case, matrix)
-    claims = applicable(matrix, found, "toolkit", settings(case, matrix)[0])
-    if not claims:
+    setting = settings(case, matrix)[0]
+    pairs = [
+        (found, match)
+        for found in _compiling(case, matrix)
+        for match in applicable(matrix, found, "toolkit", setting)
+        if not _prebuilt(case, match)
+    ]
+    if not pairs:
         raise NotApplicable("the matrix names no toolkit for it")
+    versions = _toolkits(case)
+    newest = max(versions, key=lambda version: version.low)
+    for found, match in pairs:
+        if all(admits(match.claim.value, version) is False for version in versions):
+            fault = _old_toolkit(case, found, newest, match)
+            is_jit = found.name in _COMPILERS
+            yield replace(fault, severity=Severity.WARNING) if is_jit else fault
+
+
+def _toolkits(case: Case) -> list[Version]:
     toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
     versions = [t.version for t in toolkits if t.version is not None]
-    for match in claims:
-        if versions and all(admits(match.claim.value, version) is False for version in versions):
-            newest = max(versions, key=lambda version: version.low)
-            yield _old_toolkit(case, found, newest, match)
+    if not versions:
+        raise NotApplicable("no CUDA toolkit here")
+    return versions
 
 
 def _old_toolkit(case: Case, found: Software, newest: Version, match: ClaimMatch) -> Fault:
@@ -131,10 +165,8 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     if not applicable(matrix, found, "toolkit", settings(case, matrix)[0]):
         raise NotApplicable("it is not compiled where it runs")
-    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
-    versions = [t.version for t in toolkits if t.version is not None]
-    newest = max(versions, key=lambda version: version.low, default=None)
-    row = matrix.compiler(newest) if newest is not None else None
+    newest = max(_toolkits(case), key=lambda version: version.low)
+    row = matrix.compiler(newest)
     if row is None or not row.targets:
         raise NotApplicable("no toolkit that the matrix knows")
     for device in case.need_vendor("nvidia"):

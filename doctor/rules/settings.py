@@ -244,6 +244,19 @@ def covering(
     ]
 
 
+def possible(
+    matrix: Matrix, found: Software, kind: str, setting: Setting, key: str | None = None
+) -> list[tuple[ClaimMatch, bool]]:
+    """Claims that hold for some version the engine may be, and whether they do for all."""
+    result = []
+    for match in matrix.claims(found.name, kind, None, key):
+        versions: Iterable[Version | None] = found.versions or (None,)
+        answers = [_covers(match.claim, version) for version in versions]
+        if any(a is not False for a in answers) and holds(match.claim, setting):
+            result.append((match, all(answers)))
+    return result
+
+
 def cuda_of(case: Case) -> Version | None:
     """CUDA of the torch build, from its version file or its local label ("cu128")."""
     build = case.scope.torch.value

@@ -56,7 +56,7 @@ class Software:
     @property
     def versions(self) -> tuple[Version, ...]:
         """The versions that it may be, newest first; empty if nothing narrows them."""
-        if self.version is not None and self.version.is_exact:
+        if self.version is not None and (self.version.is_exact or not self.rows):
             return (self.version,)
         return tuple(Version(row.version) for row in self.rows)
 

@@ -1,0 +1,101 @@
+"""Rules about serialized TensorRT engines (plans)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import ComputeCapability, Device, Missing, MissingFact, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.software import engine
+
+
+def _parse(text: str) -> ComputeCapability:
+    return ComputeCapability.parse(text if "." in text else f"{text}.0")
+
+
+def _distinct(devices: tuple[Device, ...], matrix: Matrix) -> list[Device]:
+    """One device of each capability."""
+    return list({str(cards.capability(d, matrix).value): d for d in devices}.values())
+
+
+@rule("ENG201", cause="engine-plan-mismatch", severity=Severity.ERROR)
+def plan_for_other_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A serialized TensorRT engine was built on a card of another compute capability.
+
+    What: the compute capability recorded in the plan against that of the device.
+    Why: a plan holds code chosen and compiled for one capability; the runtime refuses it
+        elsewhere ("generated on an incompatible device").
+    How to fix: build the engine again on the card that will serve it.
+    Silent when: the plan was built with hardware compatibility, or its capability is not
+        known.
+    Sources: NVIDIA TensorRT documentation, engine portability.
+    """
+    plan = _plan(case)
+    stated = plan.get("compute_capability", "")
+    if not stated or plan.get("hardware_compatibility", "none").lower() not in ("", "none"):
+        raise NotApplicable("the plan names no card, or is made for several")
+    for device in _distinct(case.need_vendor("nvidia"), matrix):
+        capability = cards.need_capability(device, matrix)
+        if _parse(stated) != capability:
+            yield Fault(
+                f"the plan was built for compute capability {stated}; "
+                f"{cards.label(device)} has {capability}",
+                evidence=(cards.evidence(device, matrix), _plan_evidence(case, stated)),
+                remedies=(Remedy("build the engine again on this card", ("trtexec --onnx=...",)),),
+                subject=device.id,
+            )
+
+
+@rule("ENG202", cause="engine-plan-mismatch", severity=Severity.ERROR)
+def plan_of_other_version(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A serialized TensorRT engine was built with another version than loads it.
+
+    What: the TensorRT or TensorRT-LLM version recorded with the plan against the one
+        that is installed or in the image.
+    Why: plans are not compatible across versions unless they are built to be.
+    How to fix: build the engine with the version that serves it.
+    Silent when: a version is not known, or the plan was built version-compatible.
+    Sources: NVIDIA TensorRT documentation, version compatibility; TensorRT-LLM issue 1324.
+    """
+    plan = _plan(case)
+    if plan.get("version_compatible", "").lower() in ("true", "yes", "1"):
+        raise NotApplicable("the plan is built version-compatible")
+    pairs = [(name, plan[name]) for name in ("tensorrt", "tensorrt-llm") if plan.get(name)]
+    found = engine(case, matrix)
+    if plan.get("version"):
+        pairs.append((found.name, plan["version"]))
+    if not pairs:
+        raise MissingFact("version of the plan", Missing.NOT_STATED)
+    for name, text in pairs:
+        here = found.version if name == found.name else _installed(case, name)
+        built = Version.maybe(text)
+        if here is not None and built is not None and built.same_as(here) is False:
+            yield Fault(
+                f"the plan was built with {name} {text}; {here} loads it",
+                evidence=(_plan_evidence(case, text), Evidence(f"{name} {here}")),
+                remedies=(Remedy(f"build the engine with {name} {here}"),),
+            )
+
+
+def _plan(case: Case) -> dict[str, str]:
+    if case.workload is None:
+        raise NotApplicable("no workload")
+    if not (case.workload.plan.is_known or case.workload.engine.startswith("tensorrt")):
+        raise NotApplicable("no serialized engine")
+    return case.workload.plan.known("engine plan")
+
+
+def _plan_evidence(case: Case, what: str) -> Evidence:
+    at = case.workload.plan.at if case.workload else ""
+    return Evidence(f"plan built for {what}", at)
+
+
+def _installed(case: Case, name: str) -> Version | None:
+    package = case.scope.package(name)
+    return package.version if package else None
+
+
+RULES = (plan_for_other_card, plan_of_other_version)
