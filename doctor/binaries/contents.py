@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Optional
 
 from doctor.binaries import ascend, fatbin, gpucode, notes
@@ -28,10 +28,13 @@ _LOOSE_CODE = (fatbin.MAGIC, b"!<arch>\n")
 class Contents:
     """One file as read; `unreadable` says why nothing could be, and then the rest is empty.
 
-    `compression` names how GPU code is packed, `sealed` why some of it stayed closed.
+    `glibc` and `glibcxx` are the newest symbol versions it needs, `compression` names
+    how GPU code is packed, `sealed` says why some of it stayed closed.
     """
 
     linkage: Linkage = Linkage()
+    glibc: Optional[Version] = None
+    glibcxx: Optional[Version] = None
     kernels: tuple[Kernels, ...] = ()
     gfx: tuple[str, ...] = ()
     soc: tuple[str, ...] = ()
@@ -52,8 +55,8 @@ class Contents:
             soc=self.soc,
             isa=self.isa,
             needs=self.linkage.needed,
-            glibc=self.linkage.floor("GLIBC"),
-            glibcxx=self.linkage.floor("GLIBCXX"),
+            glibc=self.glibc,
+            glibcxx=self.glibcxx,
             cuda=_cuda_runtime(self.linkage.needed),
             toolkit=self.toolkit,
             build_id=self.linkage.build_id,
@@ -114,22 +117,15 @@ def _read_forward(source: StreamSource) -> Contents:
 
 def _with_elf(file: Elf, code: GpuCode, thorough: bool) -> Contents:
     found = _contents(read_linkage(file), code, thorough)
-    return Contents(
-        linkage=found.linkage,
-        kernels=found.kernels,
-        gfx=found.gfx,
-        soc=ascend.socs(file),
-        isa=notes.processor_levels(file),
-        compression=found.compression,
-        toolkit=found.toolkit,
-        sealed=found.sealed,
-    )
+    return replace(found, soc=ascend.socs(file), isa=notes.processor_levels(file))
 
 
 def _contents(linkage: Linkage, code: GpuCode, thorough: bool) -> Contents:
     sample = code.cuda.sample if thorough else None
     return Contents(
         linkage=linkage,
+        glibc=linkage.floor("GLIBC"),
+        glibcxx=linkage.floor("GLIBCXX"),
         kernels=code.cuda.kernels(),
         gfx=tuple(sorted(code.hip.targets)),
         compression=tuple(sorted(code.cuda.compression)),

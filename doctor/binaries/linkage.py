@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ _NEED = struct.Struct("<HHIII")
 _NEED_VERSION = struct.Struct("<IHHII")
 _DEFINITION = struct.Struct("<HHHHIII")
 _DEFINITION_NAME = struct.Struct("<II")
+_NUMBERS = re.compile(r"\d{1,4}(?:\.\d{1,4}){0,3}")
 _MAX_RECORDS = 20_000
 _BASE_DEFINITION, _WEAK = 1, 2
 _GNU_BUILD_ID = 3
@@ -41,13 +43,16 @@ class Linkage:
 
     def floor(self, prefix: str) -> Optional[Version]:
         """The newest symbol version of a family that it needs ("GLIBC" → 2.17)."""
-        found = [
-            Version(name[len(prefix) + 1 :])
+        start = f"{prefix}_"
+        numbers = [
+            tuple(map(int, match[0].split(".")))
             for _, names in self.requires
             for name in names
-            if name.startswith(f"{prefix}_") and name[len(prefix) + 1 :][:1].isdigit()
+            if name.startswith(start)
+            for match in [_NUMBERS.fullmatch(name[len(start) :])]
+            if match
         ]
-        return max(found, key=lambda version: version.low, default=None)
+        return Version(".".join(map(str, max(numbers)))) if numbers else None
 
 
 def read_linkage(file: Elf) -> Linkage:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Optional, Protocol
 
 from doctor.binaries.linkage import Linkage
@@ -19,7 +20,6 @@ DRIVER_LIBRARIES = frozenset({"libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-pt
 """Libraries that come with the NVIDIA driver: containers get them from their host."""
 
 _MULTIARCH = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
-_MAJOR = re.compile(r"(.+\.so)\.(\d+).*")
 _VARIABLE = re.compile(r"\$(?:(ORIGIN|LIB)\b|\{(ORIGIN|LIB)\})")
 _MAX_OBJECTS = 5000
 _OWN, _ENVIRONMENT, _SYSTEM, _PROGRAM = range(4)
@@ -70,8 +70,19 @@ class Loaded:
         """Its folder, for $ORIGIN."""
         return self.path.rpartition("/")[0]
 
-    def folders(self, entries: Iterable[str]) -> Iterator[str]:
-        """Entries of an RPATH or RUNPATH with their variables filled in."""
+    @cached_property
+    def run_folders(self) -> tuple[str, ...]:
+        """Folders of its RUNPATH."""
+        return tuple(self._folders(self.linkage.runpath))
+
+    @cached_property
+    def inherited_folders(self) -> tuple[str, ...]:
+        """Folders of its RPATH and of those that asked for it; an RPATH beside RUNPATH is void."""
+        own = () if self.linkage.runpath else tuple(self._folders(self.linkage.rpath))
+        above = self.parent.inherited_folders if self.parent is not None else ()
+        return own + tuple(folder for folder in above if folder not in own)
+
+    def _folders(self, entries: Iterable[str]) -> Iterator[str]:
         values = {"ORIGIN": self.origin, "LIB": "lib64"}
         for entry in entries:
             filled = _VARIABLE.sub(lambda match: values[match[1] or match[2]], entry)
@@ -119,6 +130,7 @@ class Loader:
         self._by_name: dict[str, Loaded] = {}
         self._by_real: dict[str, Loaded] = {}
         self._program: Optional[Loaded] = None
+        self._majors: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
         self.results: dict[str, Resolution] = {}
         """What came of each loaded library, by its real path."""
 
@@ -165,7 +177,8 @@ class Loader:
                     queue += self._load(name, user, result)
                 if name in self._by_name:
                     result.taken[name] = self._by_name[name]
-                    result.missing_versions += _missing_versions(name, user, self._by_name[name])
+            for name, versions in user.linkage.requires:
+                result.missing_versions += _missing_versions(name, versions, result.taken)
             if len(queue) > _MAX_OBJECTS:
                 return
 
@@ -198,17 +211,9 @@ class Loader:
 
     def _places(self, user: Loaded) -> Iterator[tuple[Iterable[str], int]]:
         if not user.linkage.runpath:
-            yield self._inherited(user), _OWN
+            yield user.inherited_folders, _OWN
         yield self._search.environment, _ENVIRONMENT
-        yield user.folders(user.linkage.runpath), _OWN
-
-    def _inherited(self, user: Loaded) -> Iterator[str]:
-        """RPATH folders of a library and of those that asked for it, up to the program."""
-        asker: Optional[Loaded] = user
-        while asker is not None:
-            if not asker.linkage.runpath:
-                yield from asker.folders(asker.linkage.rpath)
-            asker = asker.parent
+        yield user.run_folders, _OWN
 
     def _usable(
         self, paths: Iterable[str], user: Loaded, place: int
@@ -228,26 +233,34 @@ class Loader:
                 yield Shadow(name, taken.real, found.real)
             return
 
-    def _other_majors(self, name: str, user: Loaded) -> Iterator[str]:
-        match = _MAJOR.fullmatch(name)
-        if match is None:
-            return
-        folders = [*self._search.environment, *user.folders(user.linkage.runpath)]
-        folders += [*_defaults(user.linkage.machine), *self._search.fallbacks]
-        near = {n for folder in folders for n in self._tree.names(folder)}
-        near |= {n for machine, n in self._search.cache if machine == user.linkage.machine}
-        for other in sorted(near):
-            found = _MAJOR.fullmatch(other)
-            if found and found[1] == match[1] and found[2] != match[2]:
-                yield f"{name}: {other}"
+    def _other_majors(self, name: str, user: Loaded) -> tuple[str, ...]:
+        """Libraries of the same name and another major, in any folder that was searched."""
+        stem, dot, _ = name.rpartition(".so.")
+        key = (name, user.linkage.runpath)
+        if dot and key not in self._majors:
+            start = stem + dot
+            folders = [*self._search.environment, *user.run_folders]
+            folders += [*_defaults(user.linkage.machine), *self._search.fallbacks]
+            near = {
+                n for folder in folders for n in self._tree.names(folder) if n.startswith(start)
+            }
+            near |= {n for _, n in self._search.cache if n.startswith(start)}
+            major = _major(name, start)
+            others = sorted(n for n in near if _major(n, start) not in ("", major))
+            self._majors[key] = tuple(f"{name}: {other}" for other in others)
+        return self._majors.get(key, ())
 
 
-def _missing_versions(name: str, user: Loaded, taken: Loaded) -> list[str]:
+def _major(name: str, start: str) -> str:
+    number = name[len(start) :].partition(".")[0]
+    return number if number.isdigit() else ""
+
+
+def _missing_versions(name: str, wanted: tuple[str, ...], taken: dict[str, Loaded]) -> list[str]:
     """Symbol versions that the taken library lacks; one without versions only earns a warning."""
-    offered = taken.linkage.provides
+    offered = taken[name].linkage.provides if name in taken else ()
     if not offered:
         return []
-    wanted = [v for library, versions in user.linkage.requires if library == name for v in versions]
     return [f"{name}: {version}" for version in wanted if version not in offered]
 
 

@@ -17,24 +17,28 @@ def to_record(contents: Contents) -> list[Any]:
         [link.requires, link.provides, link.build_id],
         [[group.count, [str(t) for t in group.targets]] for group in contents.kernels],
         [contents.gfx, contents.soc, contents.isa, contents.compression],
-        [str(contents.toolkit or ""), contents.sealed, contents.unreadable],
+        [str(v or "") for v in (contents.glibc, contents.glibcxx, contents.toolkit)],
+        [contents.sealed, contents.unreadable],
     ]
 
 
 def from_record(record: Any) -> Optional[Contents]:
     """The contents, or None if the record is not one."""
     try:
-        names, versions, kernels, code, texts = record
-        toolkit, sealed, unreadable = map(_text, texts)
+        names, needs, kernels, code, versions, texts = record
+        glibc, glibcxx, toolkit = (Version(v) if v else None for v in map(_text, versions))
+        sealed, unreadable = map(_text, texts)
         gfx, soc, isa, compression = map(_texts, code)
         return Contents(
-            _linkage(names, versions),
+            _linkage(names, needs),
+            glibc,
+            glibcxx,
             tuple(Kernels(tuple(map(CodeTarget.parse, targets)), int(n)) for n, targets in kernels),
             gfx,
             soc,
             isa,
             compression,
-            Version(toolkit) if toolkit else None,
+            toolkit,
             sealed,
             unreadable,
         )
@@ -42,9 +46,9 @@ def from_record(record: Any) -> Optional[Contents]:
         return None
 
 
-def _linkage(names: Any, versions: Any) -> Linkage:
+def _linkage(names: Any, needs: Any) -> Linkage:
     machine, soname, needed, rpath, runpath = names
-    requires, provides, build_id = versions
+    requires, provides, build_id = needs
     return Linkage(
         _text(machine),
         _text(soname),

@@ -73,6 +73,13 @@ def _worlds(host: Host, options: Options, facts: Facts) -> Facts:
     return replace(facts, scopes=(_host_scope(host, facts, found), *found, *boxes), workloads=work)
 
 
+def _libraries(host: Host, _: Options, facts: Facts) -> Facts:
+    """What the libraries of the environments hold and need."""
+    from doctor.probes import libraries
+
+    return replace(facts, scopes=libraries.read_all(host, facts))
+
+
 def _host_scope(host: Host, facts: Facts, found: tuple[Scope, ...]) -> Scope:
     """The host as a scope: its environment variables, and the Python of the system."""
     private = ("HOME", "PWD")
@@ -103,6 +110,7 @@ PROBES = (
     Probe("nvidia", _nvidia, ("nvidia.driver", "devices", "topology")),
     Probe("containers", _containers, ("container_engine",)),
     Probe("worlds", _worlds, ()),
+    Probe("libraries", _libraries, ()),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Optional
@@ -15,13 +16,52 @@ from doctor.binaries.ldcache import parse_cache
 from doctor.binaries.loader import DRIVER_LIBRARIES, Loader, Resolution, SearchPath
 from doctor.binaries.sources import BinaryUnreadable
 from doctor.binaries.tree import read_bytes
-from doctor.facts import Binary, Missing, Reading, Scope, Version, missing, seen
+from doctor.facts import (
+    Binary,
+    Facts,
+    Missing,
+    Reading,
+    Scope,
+    Version,
+    Workload,
+    missing,
+    seen,
+)
 from doctor.probes import library_files
 from doctor.probes.host import Host
 from doctor.probes.host_tree import HostTree
 
 _CACHE, _CACHE_LIMIT = "/etc/ld.so.cache", 16 << 20
 _KINDS = ("venv", "conda", "system")
+_ENOUGH_S = 6.0
+
+
+def read_all(host: Host, facts: Facts, folder: Optional[str] = None) -> tuple[Scope, ...]:
+    """The scopes with their libraries; those in which an engine runs come first.
+
+    After `_ENOUGH_S` the rest is left out as timed out: a first look at a hundred
+    environments must not hold a report up. What was read is in the cache the next time.
+    """
+    deadline = time.monotonic() + _ENOUGH_S
+    driver = facts.nvidia.driver.is_known
+    busy = {workload.scope: workload for workload in reversed(facts.workloads)}
+    found: dict[str, Scope] = {}
+    for scope in sorted(facts.scopes, key=lambda scope: scope.id not in busy):
+        binaries: Reading[tuple[Binary, ...]]
+        if time.monotonic() > deadline:
+            binaries = missing(Missing.TIMED_OUT, scope.root)
+        else:
+            env = _environment(host, scope, busy.get(scope.id))
+            binaries = read(host, scope, env, driver=driver, folder=folder)
+        found[scope.id] = replace(scope, binaries=binaries)
+    return tuple(found[scope.id] for scope in facts.scopes)
+
+
+def _environment(host: Host, scope: Scope, workload: Optional[Workload]) -> dict[str, str]:
+    """The engine's own variables, else the scope's, else those of this session."""
+    if workload is not None and workload.env.value is not None:
+        return workload.env.value
+    return scope.env.value if scope.env.value is not None else host.environ()
 
 
 def read(
@@ -34,7 +74,7 @@ def read(
     was read, by default the user's.
     """
     if scope.kind not in _KINDS or not scope.packages.is_known:
-        return missing(Missing.NOT_STATED, scope.id)
+        return scope.binaries
     place = host.local_path(scope.root)
     if place is None:
         return missing(Missing.NOT_STATED, scope.root)

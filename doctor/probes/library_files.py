@@ -19,6 +19,9 @@ _KEY = re.compile(
     r"tensorrt.*|triton.*|lmdeploy|text-generation-server|deep-gemm|deep-ep|mamba-ssm|"
     r"causal-conv1d|exllamav2|auto-gptq|autoawq-kernels|transformer-engine.*|ctranslate2|apex"
 )
+# Parts of a distribution that carry no GPU code of its own: bundled system libraries,
+# profilers, tests. They are judged only as parts of what needs them.
+_BUNDLED = re.compile(r"[^/]*\.libs/|triton/(?:backends/nvidia/lib|plugins|instrumentation)/")
 _VENDOR = re.compile(r"nvidia-.*")
 # bitsandbytes carries a library per CUDA version and loads the one that torch asks for.
 _VARIANT = re.compile(r"libbitsandbytes_(?:cuda|rocm|xpu)(\d+)\.so")
@@ -85,7 +88,8 @@ def _recorded(tree: HostTree, site: str, info: str) -> tuple[list[str], list[str
     known = tree.memory.recall("record", record, identity) if identity else None
     if not _is_pair_of_lists(known):
         text = tree.host.read_text(record, _RECORD_LIMIT).value or "" if info else ""
-        known = [_LIBRARY.findall(text), _COMPILER.findall(text)]
+        names = [name for name in _LIBRARY.findall(text) if not _BUNDLED.match(name)]
+        known = [names, _COMPILER.findall(text)]
         if identity:
             tree.memory.keep("record", record, identity, known)
     libraries, compilers = ([f"{site}/{name}" for name in names] for names in known)

@@ -136,7 +136,7 @@ def _at(items: Sequence[str], place: int) -> str:
 
 def _summary(report: ScanReport, plain: int, style: Style) -> list[str]:
     contents = [row.file.contents for row in report.rows]
-    floors = [c.linkage.floor("GLIBC") for c in contents]
+    floors = [c.glibc for c in contents]
     glibc = max((f for f in floors if f), key=lambda version: version.low, default=None)
     cuda = sorted({str(c.binary("").cuda) for c in contents if c.binary("").cuda})
     own = {row.file.path.rsplit("/", 1)[-1] for row in report.rows}
