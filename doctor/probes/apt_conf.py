@@ -17,9 +17,10 @@ _TIMER = "/etc/systemd/system/apt-daily-upgrade.timer"
 _PERIODIC = "apt::periodic::unattended-upgrade"
 _ENABLE = "apt::periodic::enable"
 _BLACKLIST = "unattended-upgrade::package-blacklist"
+# What lacks its end runs to the end, so that no text is gone over twice.
 _TOKEN = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|\#(?!clear|include)[^\n]*  # comments
-    |"((?:[^"\\\n]|\\.)*)" | ([{};]) | ([^\s{};"]+)""",
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|\#(?!clear|include)[^\n]*  # comments
+    |"((?:[^"\\\n]|\\.)*)"? | ([{};]) | ([^\s{};"]+)""",
     re.VERBOSE | re.DOTALL,
 )
 _OFF = frozenset({"", "0", "no", "false", "never"})

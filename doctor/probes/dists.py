@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Optional
-from urllib.parse import unquote
 
 from doctor.facts import Missing, Package, Reading, Version
 from doctor.probes.host import Host
@@ -91,8 +90,11 @@ def parse_editable(text: str) -> str:
         url = stated["url"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    is_folder = isinstance(url, str) and url.startswith("file:///")
-    return unquote(url[len("file://") :]) if editable is True and is_folder else ""
+    if editable is not True or not isinstance(url, str) or not url.startswith("file:///"):
+        return ""
+    from urllib.parse import unquote
+
+    return unquote(url[len("file://") :])
 
 
 def read_site(host: Host, site: str, names: tuple[str, ...]) -> list[Package]:

@@ -32,7 +32,7 @@ _SECRET_VALUE = re.compile(
     r"|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[abprs]-[\w-]{8,}|AKIA[A-Z0-9]{12,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
-_URL_LOGIN = re.compile(r"(\w+://)[^/@\s]{1,500}@")
+_URL_LOGIN = re.compile(r"(?<!\w)(\w{1,30}://)[^/@\s]{1,500}@")
 _LONGEST = 8192
 
 

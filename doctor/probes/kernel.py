@@ -124,7 +124,7 @@ def read_log(host: Host) -> Reading[str]:
         return relay(answer)
     if answer.value.returncode == 0:
         return seen(answer.value.stdout, "dmesg")
-    journal = host.run(("journalctl", "--dmesg", "--no-pager", "--quiet"), timeout_s=10.0)
+    journal = host.run(("journalctl", "--dmesg", "--quiet", "--output=cat"), timeout_s=10.0)
     if journal.value is not None and journal.value.returncode == 0 and journal.value.stdout:
         return seen(journal.value.stdout, journal.at)
     return missing(Missing.NOT_PERMITTED, "dmesg")

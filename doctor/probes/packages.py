@@ -55,8 +55,14 @@ def read(host: Host, facts: HostFacts) -> HostFacts:
             held_packages=read_dnf_locks(host),
             automatic_upgrades=read_dnf_automatic(host),
         )
-    unknown = missing(Missing.NOT_STATED if status.is_absent else Missing.NOT_READABLE, status.at)
+    # Another package manager, or none.
+    unknown = missing(Missing.NOT_STATED, status.at) if status.is_absent else relay(status)
     return replace(facts, packages=unknown, held_packages=unknown, automatic_upgrades=unknown)
+
+
+def matters(name: str) -> bool:
+    """Tell whether a package of this name is one that is read."""
+    return _WANTED.fullmatch(name) is not None
 
 
 def parse_dpkg_status(text: str) -> tuple[tuple[SystemPackage, bool], ...]:
@@ -64,7 +70,7 @@ def parse_dpkg_status(text: str) -> tuple[tuple[SystemPackage, bool], ...]:
     found = []
     for stanza in text.split("\n\n"):
         name = stanza.strip("\n").partition("\n")[0][len("Package: ") :]
-        if _WANTED.fullmatch(name):
+        if matters(name):
             stated = dict(_FIELD.findall(stanza))
             wish, _, state = stated.get("Status", "").partition(" ")
             if state == "ok installed":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat as modes
 import time
 
 from doctor.facts import Missing, Reading, missing, seen
@@ -13,6 +15,9 @@ def get(path: str, target: str, timeout_s: float) -> Reading[str]:
     """Body of an HTTP GET; any status but 200 is `not-readable`."""
     at = f"{path} {target}"
     try:
+        # Before the socket module is loaded, which most hosts then never need.
+        if not modes.S_ISSOCK(os.stat(path).st_mode):
+            return missing(Missing.NOT_READABLE, at)
         answer = _exchange(path, target, time.monotonic() + timeout_s)
     except OSError as error:
         late = isinstance(error, TimeoutError) or "timed out" in str(error)

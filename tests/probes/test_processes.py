@@ -1,0 +1,165 @@
+"""Running engines: recognised by command line, placed in their scope, secrets cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doctor.facts import Missing
+from doctor.probes.collect import Options, collect
+from doctor.probes.environment import allowed
+from doctor.probes.launch_arguments import parse_arguments
+from doctor.probes.processes import engine_of, parse_parent
+from doctor.probes.rooted import RootedHost
+from doctor.probes.workloads import read as read_workloads
+from tests.probes.written import write_host
+
+
+@pytest.mark.parametrize(
+    ("command", "engine"),
+    [
+        ("/v/bin/python3.12 /v/bin/vllm serve Qwen/Qwen3-8B", "vllm"),
+        ("vllm serve x", "vllm"),
+        ("vllm bench x", ""),
+        ("python -u -X dev -m vllm.entrypoints.openai.api_server --model x", "vllm"),
+        ("python3 -m sglang.launch_server --model-path x", "sglang"),
+        ("/usr/local/bin/text-generation-launcher --model-id x", "tgi"),
+        ("./llama-server -m x.gguf", "llama.cpp"),
+        ("/v/bin/python /v/bin/trtllm-serve x", "tensorrt-llm"),
+        ("/v/bin/python /v/bin/lmdeploy serve api_server x", "lmdeploy"),
+        ("python -m lmdeploy serve api_server x", "lmdeploy"),
+        ("ollama serve", "ollama"),
+        ("bash -c vllm serve x", ""),
+        ("vim vllm", ""),
+        ("python", ""),
+        ("python -m", ""),
+        ("", ""),
+    ],
+)
+def test_recognises_engines(command: str, engine: str) -> None:
+    assert engine_of(tuple(command.split())) == engine
+
+
+@pytest.mark.parametrize(
+    ("engine", "command", "expected"),
+    [
+        (
+            "vllm",
+            "vllm serve org/m -tp 4 --max-model-len=8192 --gpu-memory-utilization 0.9 "
+            "--enforce-eager --kv-cache-dtype FP8 --api-key sk-secret",
+            {
+                "model": "org/m",
+                "tensor_parallel_size": 4,
+                "max_model_len": 8192,
+                "gpu_memory_utilization": 0.9,
+                "enforce_eager": True,
+                "kv_cache_dtype": "fp8",
+                "api_key": "[cut]",
+            },
+        ),
+        (
+            "sglang",
+            "python -m sglang.launch_server --model-path m --tp 2 --mem-fraction-static 0.8",
+            {"model": "m", "tensor_parallel_size": 2, "gpu_memory_utilization": 0.8},
+        ),
+        (
+            "llama.cpp",
+            "llama-server -m a.gguf -c 4096 -ngl 99 -ctk q8_0 --parallel 4 -fa",
+            {
+                "model": "a.gguf",
+                "max_model_len": 4096,
+                "n_gpu_layers": 99,
+                "kv_cache_dtype": "q8_0",
+                "max_num_seqs": 4,
+                "flash_attn": True,
+            },
+        ),
+        (
+            "tensorrt-llm",
+            "trtllm-serve org/m --tp_size 2",
+            {"model": "org/m", "tensor_parallel_size": 2},
+        ),
+        (
+            "lmdeploy",
+            "lmdeploy serve api_server org/m --tp 2",
+            {"model": "org/m", "tensor_parallel_size": 2},
+        ),
+    ],
+)
+def test_arguments_under_neutral_names(
+    engine: str, command: str, expected: dict[str, object]
+) -> None:
+    assert parse_arguments(engine, tuple(command.split())) == expected
+
+
+def test_the_name_of_a_process_may_hold_anything() -> None:
+    assert parse_parent("12 (a) b (c) S 7 12") == 7
+    assert parse_parent("12 (a) S") == 0
+    assert parse_parent(None) == 0
+
+
+def test_environment_is_an_allow_list_without_secrets() -> None:
+    found = allowed(
+        {
+            "CUDA_VISIBLE_DEVICES": "0",
+            "HF_TOKEN": "hf_abcdefghijklmn",
+            "HF_HOME": "/models",
+            "VLLM_API_KEY": "k",
+            "VLLM_HOST": "http://me:pass@far/x",
+            "OLLAMA_X": "sk-abcdefghijkl",
+            "MY_SECRET": "x",
+            "TOKENIZERS_PARALLELISM": "true",
+            "AWS_ACCESS_KEY_ID": "x",
+        }
+    )
+    assert found == {
+        "CUDA_VISIBLE_DEVICES": "0",
+        "HF_TOKEN": "[cut]",
+        "HF_HOME": "/models",
+        "VLLM_API_KEY": "[cut]",
+        "VLLM_HOST": "http://[cut]@far/x",
+        "OLLAMA_X": "[cut]",
+        "TOKENIZERS_PARALLELISM": "true",
+    }
+
+
+CGROUP = "0::/system.slice/docker-" + "ab12" * 16 + ".scope\n"
+
+
+def test_workloads_lie_in_the_scope_of_their_python(tmp_path: Path) -> None:
+    host = write_host(
+        tmp_path,
+        {
+            "/v/pyvenv.cfg": "version = 3.12.3\n",
+            "/v/lib/python3.12/site-packages/vllm-0.20.0.dist-info/METADATA": (
+                "Name: vllm\nVersion: 0.20.0\n\n"
+            ),
+            "/proc/10/cmdline": "/v/bin/python\0/v/bin/vllm\0serve\0m\0",
+            "/proc/10/environ": "CUDA_VISIBLE_DEVICES=1\0HF_TOKEN=hf_aaaaaaaaaa\0",
+            "/proc/10/stat": "10 (vllm) S 1 10",
+            "/proc/11/cmdline": "/v/bin/python\0/v/bin/vllm\0serve\0m\0",
+            "/proc/11/stat": "11 (vllm) S 10 10",
+            "/proc/12/cmdline": "text-generation-launcher\0--model-id\0x\0",
+            "/proc/12/stat": "12 (tgi) S 1 12",
+            "/proc/12/cgroup": CGROUP,
+            "/proc/13/cmdline": "bash\0",
+        },
+    )
+    facts = collect(host, Options())
+    assert [(w.id, w.scope, w.pid) for w in facts.workloads] == [
+        ("vllm:10", "venv:/v", 10),
+        ("tgi:12", "container:ab12ab12ab12", 12),
+    ]
+    first = facts.workloads[0]
+    assert str(first.version.value) == "0.20.0"
+    assert first.args.value == {"model": "m"}
+    assert first.env.value == {"CUDA_VISIBLE_DEVICES": "1", "HF_TOKEN": "[cut]"}
+    assert facts.workloads[1].env.missing is Missing.NOT_THERE
+    assert facts.notes == ()
+
+
+def test_a_tree_has_no_processes(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    assert read_workloads(RootedHost(str(tmp_path)), (), ()) == ((), ())
+    assert collect(RootedHost(str(tmp_path)), Options()).workloads == ()
