@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from doctor.errors import UsageError
 from doctor.facts import Facts
-from doctor.intake import case_file, field_report, snapshot
+from doctor.intake import case_file, document, field_report, snapshot
 from doctor.intake.document import read_document
+from doctor.intake.formats import requirements
+from doctor.intake.paste import read_paste
+from doctor.intake.text import plain
 
 _LIMIT = 64 << 20
+_REQUIREMENTS = re.compile(r"requirements[^/]{0,80}\.(?:txt|in)$")
+DOCUMENT_KEYS = field_report.KEYS | {"report", "expect", "id", "source", "summary", "reported"}
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,30 @@ def read_text(path: str | Path) -> str:
 
 def parse_input(text: str, name: str = "") -> Understood:
     """Recognise `text` and read it; raises UsageError if it is nothing that doctor knows."""
+    label = name or "input"
+    if "\0" in text[:4096]:
+        raise UsageError(f"{label}: not a text", "hand over text, JSON or YAML")
     if snapshot.looks_like(text):
         return _understood(snapshot.read_snapshot(text, name), "snapshot")
-    document = read_document(text, name)
-    if case_file.looks_like(document):
-        return _understood(case_file.read_case_file(document), "case file")
-    if field_report.looks_like(document):
-        return _understood(field_report.read_field_report(document), "field report")
-    raise UsageError(
-        f"{name or 'input'}: neither a snapshot, a field report nor a case file",
-        "see docs/facts.md for the formats",
-    )
+    cleaned = plain(text)
+    if document.looks_like(cleaned, DOCUMENT_KEYS):
+        return _from_document(read_document(cleaned, label), label)
+    if _REQUIREMENTS.search(label) and requirements.looks_like(cleaned):
+        return _understood(requirements.parse(cleaned), "requirements")
+    facts, formats = read_paste(cleaned)
+    if not formats:
+        raise UsageError(
+            f"{label}: nothing in it is known", "see docs/facts.md for what can be handed over"
+        )
+    return Understood(facts, formats, facts.notes)
+
+
+def _from_document(data: object, label: str) -> Understood:
+    if case_file.looks_like(data):
+        return _understood(case_file.read_case_file(data), "case file")
+    if field_report.looks_like(data):
+        return _understood(field_report.read_field_report(data), "field report")
+    raise UsageError(f"{label}: neither a field report nor a case file", "see docs/facts.md")
 
 
 def _understood(facts: Facts, what: str) -> Understood:

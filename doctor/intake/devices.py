@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -28,7 +29,8 @@ _VENDORS = (
 _COUNT_FIRST = re.compile(r"(\d{1,4})\s?[x×*]\s?(\S.*)|(\d{1,2})\s(\D.*)", re.I)  # noqa: RUF001
 _COUNT_LAST = re.compile(r"(.*\S)\s[x×*]\s?(\d{1,4})", re.I)  # noqa: RUF001
 _GFX = re.compile(r"\bgfx\d{2,4}[a-f]?\b", re.I)
-_SOC = re.compile(r"(?<![\d.])(310[BP]?\d?|910(?:[ABC]\d?C?|_\d{4})?(?:-\d)?|950\w{0,4})(?!\w)")
+# Whole SoC names only: "910B" is said of three generations.
+_SOC = re.compile(r"(?<![\d._])(310P\d|910B\d[A-Z]?(?:-\d)?|910_\d{4})(?![\w-])")
 _VIRTUAL = re.compile(r"\bvGPU\b|\bGRID\b")
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
 _EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
@@ -41,6 +43,12 @@ _PEER = re.compile(
 def vendor_of(name: str) -> str:
     """The vendor that a product name belongs to; nvidia where nothing speaks against it."""
     return next((vendor for vendor, words in _VENDORS if words.search(name)), "nvidia")
+
+
+def soc_name(name: str) -> str | None:
+    """What the toolkit calls a chip: "910B3" is Ascend910B3; None if the name is not whole."""
+    found = _SOC.search(name)
+    return f"Ascend{found[1]}" if found else None
 
 
 def stated_devices(report: Stated) -> Reading[tuple[Device, ...]]:
@@ -88,8 +96,6 @@ def _counted(text: str) -> tuple[str, int | None]:
 
 
 def _numbered(device: Device, prefix: str, number: int) -> Device:
-    from dataclasses import replace
-
     return replace(device, id=f"{prefix}{number}", index=number)
 
 
@@ -98,7 +104,7 @@ def _device(entry: Stated, name: str, prefix: str) -> Device:
     if prefix == "npu" and vendor == "nvidia":
         vendor = "ascend"
     gfx = _GFX.search(name)
-    soc = _SOC.search(name) if vendor == "ascend" else None
+    soc = soc_name(name) if vendor == "ascend" else None
     memory = entry.number("memory_gib")
     mig = truth(entry.text("mig"))
     return Device(
@@ -107,7 +113,7 @@ def _device(entry: Stated, name: str, prefix: str) -> Device:
         name=reading(name or None, entry.at("name")),
         compute_capability=_capability(entry),
         gfx=reading(gfx[0].lower() if gfx else None, entry.at("name")),
-        soc=reading(f"Ascend{soc[1]}" if soc else None, entry.at("name")),
+        soc=reading(soc, entry.at("name")),
         memory_mib=reading(round(memory * 1024) if memory else None, entry.at("memory_gib")),
         mig=reading(None if mig is None else Mig(enabled=mig), entry.at("mig")),
         virtual=reading(True if _VIRTUAL.search(name) else None, entry.at("name")),

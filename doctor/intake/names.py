@@ -1,4 +1,4 @@
-"""The one name that each engine, package, argument and system goes by here."""
+"""The one name that each engine, package and system goes by here."""
 
 from __future__ import annotations
 
@@ -61,40 +61,6 @@ ENGINE_ORDER = (
     "torch-npu",
     "torch",
 )
-_ARGUMENTS = {
-    "tp": "tensor_parallel_size",
-    "tp_size": "tensor_parallel_size",
-    "tensor_parallel": "tensor_parallel_size",
-    "num_shard": "tensor_parallel_size",
-    "pp": "pipeline_parallel_size",
-    "pp_size": "pipeline_parallel_size",
-    "pipeline_parallel": "pipeline_parallel_size",
-    "dp": "data_parallel_size",
-    "dp_size": "data_parallel_size",
-    "ep": "expert_parallel_size",
-    "ep_size": "expert_parallel_size",
-    "model_path": "model",
-    "model_id": "model",
-    "c": "max_model_len",
-    "ctx": "max_model_len",
-    "n_ctx": "max_model_len",
-    "ctx_size": "max_model_len",
-    "num_ctx": "max_model_len",
-    "context_length": "max_model_len",
-    "max_seq_len": "max_model_len",
-    "session_len": "max_model_len",
-    "quant": "quantization",
-    "quantize": "quantization",
-    "quantisation": "quantization",
-    "kv_dtype": "kv_cache_dtype",
-    "mem_fraction_static": "gpu_memory_utilization",
-    "cache_max_entry_count": "gpu_memory_utilization",
-    "ngl": "n_gpu_layers",
-    "gpu_layers": "n_gpu_layers",
-    "num_gpu_layers": "n_gpu_layers",
-    "fa": "flash_attn",
-    "max_running_requests": "max_num_seqs",
-}
 # Words that name a system in free text, most telling first, with its os-release id and family.
 _SYSTEMS = (
     ("red hat", "rhel", ("fedora",)),
@@ -153,16 +119,18 @@ def carriers(engine: str) -> tuple[str, ...]:
     return _CARRIERS.get(engine, (engine,))
 
 
-def argument_name(name: str) -> str:
-    """The engine-neutral name of an argument: "--tp" and "tp_size" are tensor_parallel_size."""
-    lowered = re.sub(r"[-\s]+", "_", name.strip().lstrip("-").lower())[:100]
-    return _ARGUMENTS.get(lowered, lowered)
-
-
 def machine_name(text: str) -> str:
     """The kernel's name of a processor architecture: "amd64" is x86_64."""
     word = text.strip().split()[0].lower() if text.strip() else ""
     return _MACHINES.get(word, word)
+
+
+def platform_of_kernel(kernel: str) -> str | None:
+    """WSL and Jetson, which the kernel's release gives away; None for any other."""
+    lowered = kernel.lower()
+    if "wsl2" in lowered or "microsoft-standard" in lowered:
+        return "wsl2"
+    return "jetson" if "tegra" in lowered else None
 
 
 def os_release(distro: str, version: str) -> OsRelease | None:

@@ -19,7 +19,7 @@ from doctor.facts import (
     Version,
     seen,
 )
-from doctor.intake.names import machine_name, os_release
+from doctor.intake.names import machine_name, os_release, platform_of_kernel
 from doctor.intake.report_packages import SortedPackages
 from doctor.intake.stated import Stated, reading, version, widened
 
@@ -63,10 +63,10 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
 def _platform(report: Stated) -> Reading[str]:
     """What is stated, or what the kernel's name gives away."""
     system = report.table("os")
-    kernel = system.text("kernel").lower()
-    if system.flag("wsl") or "wsl2" in kernel or "microsoft-standard" in kernel:
+    named = platform_of_kernel(system.text("kernel"))
+    if system.flag("wsl") or named == "wsl2":
         return seen("wsl2", "os")
-    if system.text("jetpack") or system.text("l4t") or "tegra" in kernel:
+    if system.text("jetpack") or system.text("l4t") or named:
         return seen("jetson", "os")
     if report.table("container").flag("inside"):
         return seen("container", "container.inside")

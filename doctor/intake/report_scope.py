@@ -21,10 +21,10 @@ from doctor.facts import (
 )
 from doctor.intake.builds import torch_build
 from doctor.intake.devices import memory_of
+from doctor.intake.environment import SCOPE
 from doctor.intake.names import package_name
 from doctor.intake.stated import Stated, plain_text, reading, version
 
-SCOPE = "reported"
 _IMAGE = re.compile(
     r"(?<![\w/=.-])[a-z0-9][\w.-]{0,100}(?:/[\w.-]{1,100}){1,5}"
     r"(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?"

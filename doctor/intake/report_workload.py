@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from doctor.facts import UNSTATED, Package, Reading, Version, Workload, seen
-from doctor.intake.names import ENGINE_ORDER, argument_name, carriers, engine_name
-from doctor.intake.report_scope import SCOPE
+from doctor.facts.arguments import argument_name
+from doctor.intake.environment import SCOPE
+from doctor.intake.names import ENGINE_ORDER, carriers, engine_name
 from doctor.intake.stated import Stated, number, plain_text, truth
 
 _MAX_ITEMS = 200

@@ -1,0 +1,36 @@
+"""`lscpu`: processor, architecture, instruction set, hypervisor."""
+
+from __future__ import annotations
+
+from doctor.facts import UNSTATED, Cpu, Facts, HostFacts, seen
+from doctor.intake.names import machine_name
+from doctor.intake.stated import reading
+from doctor.intake.text import fields, integer
+
+AT = "lscpu"
+
+
+def looks_like(text: str) -> bool:
+    """Tell by the first field, together with one that only lscpu has."""
+    return "Architecture:" in text and ("CPU op-mode(s):" in text or "CPU(s):" in text)
+
+
+def parse(text: str) -> Facts:
+    """The processor as this host sees it."""
+    return Facts(host=read_processor(fields(text[text.find("Architecture:") :])))
+
+
+def read_processor(told: dict[str, str]) -> HostFacts:
+    """Facts of lscpu's fields; "Windows Subsystem for Linux" also shows as a hypervisor."""
+    flags = tuple((told.get("Flags") or told.get("Features") or "").split())
+    hypervisor = told.get("Hypervisor vendor", "")
+    platform = "wsl2" if "Windows Subsystem" in hypervisor else "vm" if hypervisor else None
+    return HostFacts(
+        arch=reading(machine_name(told.get("Architecture", "")) or None, AT),
+        platform=reading(platform, AT),
+        cpu=Cpu(
+            model=reading(told.get("Model name") or None, AT),
+            flags=seen(flags, AT) if flags else UNSTATED,
+            count=reading(integer(told.get("CPU(s)")), AT),
+        ),
+    )

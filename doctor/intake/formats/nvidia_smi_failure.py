@@ -1,0 +1,47 @@
+"""What nvidia-smi says instead of a table when it cannot reach the driver."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts import UNSTATED, Facts, Missing, NvidiaFacts, Version, missing, seen
+from doctor.intake.stated import reading
+
+AT = "nvidia-smi"
+_REFUSAL = re.compile(r"Failed to initialize NVML: ([^\n]{1,80})")
+_NVML_VERSION = re.compile(r"NVML library version: {0,3}([\d.]{3,20})")
+_NO_DRIVER = "couldn't communicate with the NVIDIA driver"
+_NO_DEVICES = "No devices were found"
+# Return codes of NVML by the words that nvmlErrorString has for them (nvml.h).
+_CODES = {
+    "insufficient permissions": 4,
+    "driver not loaded": 9,
+    "nvidia driver is not loaded": 9,
+    "not found": 12,
+    "function not found": 13,
+    "gpu is lost": 15,
+    "gpu access blocked by the operating system": 17,
+    "driver/library version mismatch": 18,
+    "unknown error": 999,
+}
+
+
+def looks_like(text: str) -> bool:
+    """Tell by the tool's own sentences."""
+    return "Failed to initialize NVML" in text or _NO_DRIVER in text or _NO_DEVICES in text
+
+
+def parse(text: str) -> Facts:
+    """NVML's error, that no driver answers, or that there are no devices."""
+    refusal, library = _REFUSAL.search(text), _NVML_VERSION.search(text)
+    code = _CODES.get(refusal[1].strip().rstrip(".").lower()) if refusal else None
+    unloaded = _NO_DRIVER in text
+    return Facts(
+        nvidia=NvidiaFacts(
+            driver=missing(Missing.NOT_THERE, AT) if unloaded else UNSTATED,
+            userspace=reading(Version.maybe(library[1].rstrip(".")) if library else None, AT),
+            nvml_error=reading(9 if unloaded and code is None else code, AT),
+            nvml_devices=seen(0, AT) if _NO_DEVICES in text else UNSTATED,
+        ),
+        devices=seen((), AT) if _NO_DEVICES in text else UNSTATED,
+    )
