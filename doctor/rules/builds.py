@@ -145,29 +145,49 @@ def _stated(case: Case, name: str, version: Version | None) -> CudaBuild | None:
 
 
 def _default(case: Case, found: Software, matrix: Matrix) -> CudaBuild | None:
-    """What the default artefact of that version is built for, where the matrix knows it."""
-    label = found.version.local if found.version else ""
-    if found.version is None or label or case.scope.variants.get(found.name):
-        # A build with another label was made by someone else, for an unknown CUDA.
+    """What the default artefact of that version is built for, where the matrix knows it.
+
+    Only a released version has one: a build with another label, a nightly or a version
+    stated loosely may be made for any CUDA.
+    """
+    version = found.version
+    if version is None or version.local or case.scope.variants.get(found.name):
         return None
     cuda, sources = _default_cuda(case, found, matrix)
     if cuda is None:
         return None
     fact = Evidence(f"{found.label}: its default build is for CUDA {cuda}", found.at)
-    return CudaBuild(found.name, found.version, cuda, fact, assumed=True, sources=sources)
+    return CudaBuild(found.name, version, cuda, fact, assumed=True, sources=sources)
 
 
 def _default_cuda(
     case: Case, found: Software, matrix: Matrix
 ) -> tuple[Version | None, tuple[str, ...]]:
-    values = {row.cuda for row in found.rows}
-    if len(values) == 1 and (text := values.pop()):
-        return as_cuda(text), tuple(found.rows[0].source)
-    for setting in settings(case, matrix)[:1]:
+    if found.rows and _is_released(found):
+        values = {_of_row(row, case.facts.host.arch.value) for row in found.rows}
+        text = values.pop() if len(values) == 1 else None
+        if text:
+            return as_cuda(text), tuple(found.rows[0].source)
+    for setting in settings(case, matrix)[:1] if _is_released(found) else ():
         for match in applicable(matrix, found, "cuda", setting):
             if not match.extrapolated:
                 return as_cuda(match.claim.value), tuple(match.claim.source)
     return None, ()
+
+
+def _is_released(found: Software) -> bool:
+    """Tell whether the version is one that was published, as far as the matrix lists them."""
+    version = found.version
+    if version is None or not version.is_exact:
+        # Torch is often stated short where its build label was left out.
+        return version is not None and found.name != "torch"
+    return not found.rows or any(row.version == version.public for row in found.rows)
+
+
+def _of_row(row: Release, arch: str | None) -> str | None:
+    """CUDA of the default artefact for an architecture; None for one without CUDA."""
+    own = [v for v in row.variants if v.default and arch is not None and arch in v.archs]
+    return own[0].cuda if own else row.cuda
 
 
 def as_cuda(text: str) -> Version | None:

@@ -77,8 +77,15 @@ def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> It
         evidence=(cards.evidence(device, matrix), holder.evidence),
         remedies=_builds_for(case, matrix, holder, card),
         sources=holder.sources,
-        severity=None if holder.is_core else Severity.WARNING,
+        severity=_severity(case, holder),
     )
+
+
+def _severity(case: Case, holder: Holder) -> Severity | None:
+    """What is optional can be missed; beside a nightly torch the rest is often built locally."""
+    torch = case.scope.torch.value
+    is_doubtful = holder.is_assumed and torch is not None and torch.version.is_prerelease
+    return Severity.WARNING if is_doubtful or not holder.is_core else None
 
 
 def _builds_for(

@@ -1,4 +1,4 @@
-"""How devices reach each other: peer access, IOMMU, NVLink, and what comes between NCCL and CUDA."""
+"""How devices reach each other: peer access, IOMMU, NVLink, what NCCL meets; and device nodes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def iommu_between_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     pairs = _pairs(case)
     if pairs and not any(map(_is_nvlink, pairs)):
         yield Fault(
-            message="the IOMMU translates traffic between cards that only PCIe joins: NCCL may hang",
+            message="the IOMMU translates traffic between cards joined by PCIe only: NCCL may hang",
             evidence=(
                 Evidence("IOMMU: translated", host.iommu.at),
                 Evidence(f"links: {_kinds(pairs)}", case.facts.topology.at),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import Package, Version
 from doctor.findings import Evidence, Remedy
@@ -13,7 +13,7 @@ from doctor.matrix.catalogue import Distro
 from doctor.matrix.model import Release
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.settings import applicable, settings
+from doctor.rules.settings import covering, holds, settings
 from doctor.rules.software import Software, engine, packages, software
 
 _MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
@@ -141,17 +141,19 @@ def _of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]
     Where the version is not known, that of the newest one: no later one will be lower.
     """
     if found.version is None:
-        newest = next((row for row in found.rows if not row.prerelease and row.min_glibc), None)
+        domain = matrix.engine(found.name)
+        newest = next((row for row in (domain.releases if domain else ()) if row.min_glibc), None)
         if newest is not None:
-            yield _row_floor(found, newest, is_certain=False)
+            floor = _row_floor(found, newest, is_certain=False)
+            yield replace(floor, name=f"the newest {found.name} ({newest.version})")
         return
-    for setting in settings(case, matrix)[:1]:
-        for match in _symbols_first(applicable(matrix, found, "libc", setting)):
-            value = Version.maybe(match.claim.value)
-            if value is not None and not match.extrapolated:
-                fact = Evidence(f"{found.label} is built for glibc {value}", found.at)
-                yield Floor(found.label, value, fact, tuple(match.claim.source))
-                return
+    setting = settings(case, matrix)[0]
+    for match in _symbols_first(covering(matrix, found, "libc")):
+        value, state = Version.maybe(match.claim.value), holds(match.claim, setting)
+        if value is not None and state is not False and not match.extrapolated:
+            fact = Evidence(f"{found.label} is built for glibc {value}", found.at)
+            yield Floor(found.label, value, fact, tuple(match.claim.source), state is True)
+            return
     known = [row for row in found.rows if row.min_glibc]
     if known and len(known) == len(found.rows):
         lowest = min(known, key=lambda row: Version(row.min_glibc or "").low)
@@ -215,7 +217,25 @@ def libstdcxx_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.scope.kind == "conda":
         raise NotApplicable("conda brings its own C++ library")
-    yield from each((lambda: _older_symbols(case, matrix),))
+    yield from each((lambda: _older_symbols(case, matrix), lambda: _older_claimed(case, matrix)))
+
+
+def _older_claimed(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    found = engine(case, matrix)
+    setting = settings(case, matrix)[0]
+    claims = [m for m in covering(matrix, found, "libstdcxx") if holds(m.claim, setting)]
+    if not claims:
+        raise NotApplicable(f"no C++ library is known that {found.name} needs")
+    have, at = _libstdcxx(case, matrix)
+    claim = claims[0].claim
+    if have.older_than(Version(claim.value)) is True:
+        yield Fault(
+            message=f"{found.label} needs GLIBCXX_{claim.value}, and libstdc++ here ends at {have}",
+            evidence=(found.evidence, Evidence(f"newest GLIBCXX_{have}", at)),
+            remedies=(Remedy(claim.remedy),) if claim.remedy else (),
+            sources=tuple(claim.source),
+            extrapolated=claims[0].extrapolated,
+        )
 
 
 def _older_symbols(case: Case, matrix: Matrix) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import ComputeCapability, Coverage, Device, Kernels, Missing, MissingFact
 from doctor.facts.codes import CodeTarget
@@ -12,7 +13,7 @@ from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import holders
-from doctor.rules.software import Software, engine
+from doctor.rules.software import engine
 
 _WSL_LIBRARIES = "/usr/lib/wsl/"
 _LINUX_DRIVERS = ("nvidia-driver-", "cuda-drivers", "nvidia-kernel-", "nvidia-dkms-",
@@ -146,23 +147,27 @@ def _published_builds(case: Case, matrix: Matrix, device: Device | None) -> Iter
     if found.version is not None or case.scope.packages.is_known or case.scope.image.ref:
         raise NotApplicable("something is installed")
     card = _capability(device, matrix)
-    row = next((row for row in found.rows if row.targets or row.variants), None)
-    names = _arm_targets(found, row.version) if row is not None else ()
-    if row is None or not names:
-        raise MissingFact(f"code of the published builds of {found.name}", Missing.NOT_STATED)
-    kernels = Kernels(tuple(map(CodeTarget.parse, names)))
-    if kernels.coverage(card, matrix.tegra) is Coverage.NONE:
-        fact = Evidence(f"{found.name} {row.version} is published for {' '.join(names)}", "matrix")
-        yield _desktop(
-            f"no published build of {found.name} holds code for {card}", fact, device, matrix
-        )
+    on_torch = any("torch" in row.pins for row in found.rows)
+    for name in (found.name, "torch") if on_torch else (found.name,):
+        names = _arm_targets(matrix, name)
+        kernels = Kernels(tuple(map(CodeTarget.parse, names)))
+        if names and kernels.coverage(card, matrix.tegra) is Coverage.NONE:
+            fact = Evidence(f"{name} for aarch64 is published for {' '.join(names)}", "matrix")
+            what = f"no published build of {name} holds code for {card}"
+            # Nothing is installed yet: it may still come from a source made for the module.
+            yield replace(_desktop(what, fact, device, matrix), severity=Severity.WARNING)
+            return
 
 
-def _arm_targets(found: Software, version: str) -> tuple[str, ...]:
-    row = next(row for row in found.rows if row.version == version)
-    own = [v for v in row.variants if "aarch64" in v.archs and v.default]
-    listed = [t for v in own for t in v.targets] or [t for ts in row.targets.values() for t in ts]
-    return tuple(dict.fromkeys(t for t in listed if t.startswith(("sm_", "compute_"))))
+def _arm_targets(matrix: Matrix, name: str) -> tuple[str, ...]:
+    """Code of the newest release's default artefact for aarch64."""
+    domain = matrix.engine(name)
+    for row in domain.releases if domain else ():
+        own = [v for v in row.variants if "aarch64" in v.archs and v.default]
+        listed = dict.fromkeys(t for v in own for t in v.targets)
+        if listed:
+            return tuple(t for t in listed if t.startswith(("sm_", "compute_")))
+    return ()
 
 
 def _desktop(what: str, fact: Evidence, device: Device | None, matrix: Matrix) -> Fault:

@@ -1,0 +1,250 @@
+"""Does the container engine hand GPUs to containers: runtime, context, rights, CDI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import ContainerEngine
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import covering
+from doctor.rules.software import software
+
+TOOLKIT_DOMAIN = "nvidia-container-toolkit"
+_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/"
+_CONFIGURE = Remedy(
+    action="let the toolkit write the engine's configuration, and restart the engine",
+    commands=(
+        "sudo nvidia-ctk runtime configure --runtime=docker",
+        "sudo systemctl restart docker",
+    ),
+    role="container_toolkit",
+    risk="restarting the engine stops containers that do not restart by themselves",
+)
+
+
+def _container_engine(case: Case) -> ContainerEngine:
+    """The engine of a target that is a container; `NotApplicable` for anything else."""
+    if case.scope.kind not in ("container", "image"):
+        raise NotApplicable("not a container")
+    if case.facts.devices.is_known and case.facts.devices.value and not case.nvidia_devices:
+        raise NotApplicable("no nvidia device")
+    return case.facts.container_engine.known("container_engine")
+
+
+@rule("CTR101", cause="container-runtime", severity=Severity.ERROR)
+def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The container engine has no way to hand GPUs to a container.
+
+    What: the runtimes that the daemon knows, its CDI devices, and whether NVIDIA's
+        container toolkit is installed.
+    Why: "could not select device driver" or "unknown runtime name: nvidia". A daemon
+        reads its configuration at start, so a right file is no proof.
+    How to fix: install the toolkit, let it configure the engine, restart the daemon.
+    Silent when: the runtime or a CDI device is known to the daemon, or the container has
+        its devices.
+    Sources: NVIDIA Container Toolkit documentation, installation and troubleshooting.
+    """
+    box = _container_engine(case)
+    if case.scope.devices_visible.value:
+        raise NotApplicable("the container has devices")
+    runtimes = box.runtimes.known("container_engine.runtimes")
+    if any("nvidia" in name for name in runtimes) or box.cdi.value:
+        return
+    toolkit = case.facts.nvidia.container_toolkit
+    configured = "nvidia" in (box.config.value or {}).get("runtimes", "")
+    state = "its file names nvidia: the daemon was not restarted" if configured else (
+        "NVIDIA's container toolkit is not installed" if toolkit.is_absent else
+        "the nvidia runtime is not configured"
+    )  # fmt: skip
+    yield Fault(
+        message=f"{box.name} knows only {', '.join(runtimes) or 'no runtime'}: {state}",
+        evidence=(
+            Evidence(f"runtimes: {', '.join(runtimes)}", box.runtimes.at),
+            Evidence(f"container toolkit {toolkit.value or 'not seen'}", toolkit.at),
+        ),
+        remedies=_remedies(is_configured=configured, is_absent=toolkit.is_absent),
+        sources=(_GUIDE,),
+    )
+
+
+def _remedies(is_configured: bool, is_absent: bool) -> tuple[Remedy, ...]:
+    if is_configured:
+        return (Remedy("restart the daemon", ("sudo systemctl restart docker",)),)
+    if not is_absent:
+        return (_CONFIGURE,)
+    install = Remedy(
+        "install NVIDIA's container toolkit from its repository",
+        ("sudo apt-get install nvidia-container-toolkit  # or dnf, zypper",),
+        role="container_toolkit",
+    )
+    return (install, _CONFIGURE)
+
+
+@rule("CTR102", cause="container-runtime", severity=Severity.ERROR)
+def client_talks_to_desktop(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The client's context leads to Docker Desktop's virtual machine.
+
+    What: the context that the client uses.
+    Why: on Linux Docker Desktop runs containers in a virtual machine without GPUs; the
+        host's daemon with its NVIDIA runtime is never asked.
+    How to fix: choose the context of the host's daemon, or remove Docker Desktop.
+    Silent when: the context is the host's, or the host is WSL, where Docker Desktop has
+        GPUs of its own.
+    Sources: Docker documentation, contexts; nvidia-container-toolkit issue 814.
+    """
+    box = _container_engine(case)
+    if case.facts.host.platform.value == "wsl2":
+        raise NotApplicable("Docker Desktop has GPUs on WSL")
+    context = box.context.known("container_engine.context")
+    if context.startswith("desktop-"):
+        yield Fault(
+            message=f"the client's context is {context}: containers run in a virtual machine "
+            "without GPUs",
+            evidence=(Evidence(f"context {context}", box.context.at),),
+            remedies=(
+                Remedy("use the host's daemon", ("docker context use default",)),
+                Remedy("or remove Docker Desktop"),
+            ),
+            sources=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/814",),
+        )
+
+
+@rule("CTR103", cause="container-runtime", severity=Severity.ERROR)
+def rootless_with_cgroups(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A rootless engine lets NVIDIA's runtime set device rules, for which it has no rights.
+
+    What: whether the engine runs without root, and the runtime's setting no-cgroups.
+    Why: only root may load the device filter of a control group: "bpf_prog_query
+        (BPF_CGROUP_DEVICE) failed: operation not permitted".
+    How to fix: set no-cgroups, or use CDI, which needs no such rules.
+    Silent when: the engine runs as root, or the setting is on.
+    Sources: NVIDIA Container Toolkit documentation, rootless mode.
+    """
+    box = _container_engine(case)
+    if box.rootless.known("container_engine.rootless") is False:
+        raise NotApplicable("the engine runs as root")
+    config = box.config.known("container_engine.config")
+    if config.get("nvidia-container-cli.no-cgroups", "false") != "true" and not box.cdi.value:
+        yield Fault(
+            message=f"{box.name} is rootless, and NVIDIA's runtime would set device rules",
+            evidence=(
+                Evidence("rootless", box.rootless.at),
+                Evidence("no-cgroups is not set", box.config.at),
+            ),
+            remedies=(
+                Remedy(
+                    "tell the runtime to leave control groups alone",
+                    ("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
+                    role="container_toolkit",
+                ),
+            ),
+            sources=(_GUIDE,),
+        )
+
+
+@rule("CTR104", cause="container-runtime", severity=Severity.ERROR)
+def cdi_of_another_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The CDI description names library files of another driver version.
+
+    What: the driver version in the CDI description against the loaded driver.
+    Why: the description lists files by name; after a driver upgrade they are gone, and
+        containers do not start or lack libcuda.
+    How to fix: generate it again.
+    Silent when: both agree, or there is no description.
+    Sources: NVIDIA Container Toolkit documentation, CDI support.
+    """
+    box = _container_engine(case)
+    described = box.cdi_driver.present("container_engine.cdi_driver")
+    if described is None:
+        raise NotApplicable("no CDI description")
+    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    if described.same_as(driver) is False:
+        yield Fault(
+            message=f"the CDI description is of driver {described}, and {driver} is loaded",
+            evidence=(
+                Evidence(f"CDI: libraries of {described}", box.cdi_driver.at),
+                Evidence(f"driver {driver}", case.facts.nvidia.driver.at),
+            ),
+            remedies=(
+                Remedy(
+                    "generate the description again",
+                    ("sudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",),
+                    role="container_toolkit",
+                ),
+            ),
+            sources=(_GUIDE,),
+        )
+
+
+@rule("CTR121", cause="cgroup-device-lost", severity=Severity.ERROR)
+def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The container has lost, or never got, the right to open its devices.
+
+    What: NVML's answer inside the container while the host's driver is loaded; and
+        versions of the container toolkit that break rootless engines.
+    Why: systemd rewrites the device rules of control groups when it reloads, and drops
+        those that NVIDIA's runtime had added: "Failed to initialize NVML: Unknown Error".
+    How to fix: start the container anew. To keep it from coming back: CDI, devices named
+        one by one, or the cgroupfs driver; or another version of the toolkit.
+    Silent when: NVML answers, or no driver is loaded on the host.
+    Sources: NVIDIA Container Toolkit documentation, troubleshooting; issue threads of it
+        (claims in the matrix).
+    """
+    if case.scope.kind != "container" and case.facts.host.platform.value != "container":
+        raise NotApplicable("not a container")
+    yield from each((lambda: _broken_toolkit(case, matrix), lambda: _nvml_refuses(case)))
+
+
+def _nvml_refuses(case: Case) -> Iterator[Fault]:
+    nvidia = case.facts.nvidia
+    if nvidia.nvml_error.is_absent or nvidia.driver.is_absent:
+        return
+    if nvidia.nvml_error.known("nvidia.nvml_error") == _NVML_UNKNOWN and nvidia.driver.is_known:
+        yield Fault(
+            message="NVML answers with an unknown error inside the container, "
+            "while the host's driver is loaded",
+            evidence=(
+                Evidence(f"NVML error {_NVML_UNKNOWN}", nvidia.nvml_error.at),
+                Evidence(f"driver {nvidia.driver.value}", nvidia.driver.at),
+            ),
+            remedies=(
+                Remedy("start the container anew", ("docker restart CONTAINER",)),
+                Remedy(
+                    "keep it from coming back: hand devices over through CDI",
+                    ("docker run --device nvidia.com/gpu=all ...",),
+                    role="container_toolkit",
+                ),
+            ),
+            sources=(_GUIDE + "latest/troubleshooting.html",),
+        )
+
+
+_NVML_UNKNOWN = 999
+
+
+def _broken_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    toolkit = case.facts.nvidia.container_toolkit
+    box = case.facts.container_engine.value
+    if toolkit.value is None or box is None or box.rootless.value is not True:
+        return
+    found = software(matrix, TOOLKIT_DOMAIN, toolkit.value, toolkit.at)
+    for match in covering(matrix, found, "known-bad", "rootless"):
+        yield Fault(
+            message=f"container toolkit {toolkit.value} and a rootless engine: {match.claim.text}",
+            evidence=(found.evidence, Evidence("rootless", box.rootless.at)),
+            remedies=(Remedy(match.claim.remedy, role="container_toolkit"),),
+            sources=tuple(match.claim.source),
+            extrapolated=match.extrapolated,
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    no_gpu_runtime,
+    client_talks_to_desktop,
+    rootless_with_cgroups,
+    cdi_of_another_driver,
+    rights_of_devices_lost,
+)

@@ -1,0 +1,260 @@
+"""Are the parts of one stack built for the same CUDA major."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from doctor.facts import Binary, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import builds
+from doctor.rules.builds import CudaBuild
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.software import engine
+
+_SUFFIXED = re.compile(r"nvidia-([a-z-]+)-cu(\d{2})")
+# Libraries whose packages carry the major in their name for every major, and that torch needs.
+_TORCH_NEEDS = frozenset({"nccl", "cudnn", "cusparselt", "nvshmem"})
+# Libraries whose SONAME number is the CUDA major; others count by themselves.
+_MAJOR_SONAME = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d{2})(?:\.|$)")
+_TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "torchcodec", "triton")
+# Engines that take CUDA's libraries from the system and bring none of their own.
+_USES_SYSTEM_CUDA = ("onnxruntime",)
+
+
+def major_of_soname(name: str) -> int | None:
+    """The CUDA major in the name of a library: 12 of "libcudart.so.12"; else None."""
+    match = _MAJOR_SONAME.match(name)
+    return int(match[1]) if match else None
+
+
+@rule("CUD131", cause="cuda-major-mismatch", severity=Severity.ERROR)
+def libraries_of_two_majors(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """NVIDIA's library packages are of another CUDA major than torch.
+
+    What: packages such as nvidia-nccl-cu12 against the CUDA major of the torch build.
+    Why: torch loads its libraries by name and major. Those of another major are not
+        found; packages of one library for two majors overwrite each other's files.
+    How to fix: a clean environment from one index; packages are not removed by installing
+        others beside them.
+    Silent when: what torch needs is there in its own major and nothing is overwritten.
+    Sources: METADATA and file lists of the torch and nvidia-* wheels.
+    """
+    names = [_SUFFIXED.fullmatch(p.name) for p in case.scope.packages.known("scope.packages")]
+    found = [(match[1], int(match[2])) for match in names if match]
+    if not found:
+        raise NotApplicable("no NVIDIA library package names a CUDA major")
+    build = builds.torch_build(case, matrix) or builds.engine_build(case, matrix)
+    if build is None or build.cuda.major is None:
+        case.scope.torch.known("scope.torch.cuda")
+        raise NotApplicable("no CUDA build of torch")
+    own = {stem for stem, major in found if major == build.cuda.major}
+    other = {stem: major for stem, major in found if major != build.cuda.major}
+    wrong = sorted((set(other) & _TORCH_NEEDS) - own)
+    doubled = sorted(set(other) & own)
+    if wrong:
+        yield _other_major(case, build, wrong, other)
+    elif doubled:
+        yield _doubled(case, build, doubled)
+
+
+def _other_major(case: Case, build: CudaBuild, stems: list[str], majors: dict[str, int]) -> Fault:
+    listed = ", ".join(f"nvidia-{stem}-cu{majors[stem]}" for stem in stems)
+    return Fault(
+        message=f"{build.label} is built for CUDA {build.cuda}, "
+        f"and of the libraries it needs only {listed} are there",
+        evidence=(build.evidence, Evidence(f"installed: {listed}", case.scope.packages.at)),
+        remedies=(_clean(build),),
+        sources=build.sources,
+    )
+
+
+def _doubled(case: Case, build: CudaBuild, stems: list[str]) -> Fault:
+    listed = ", ".join(f"nvidia-{stem}" for stem in stems)
+    return Fault(
+        message=f"{listed} is installed for two CUDA majors: one overwrites files of the other",
+        evidence=(build.evidence, Evidence(f"twice: {listed}", case.scope.packages.at)),
+        remedies=(_clean(build),),
+        severity=Severity.WARNING,
+    )
+
+
+def _clean(build: CudaBuild) -> Remedy:
+    return Remedy(
+        action=f"make a new environment and install everything for CUDA {build.cuda.major} there",
+        commands=("uv venv --clear .venv", "uv pip install --torch-backend=auto ..."),
+        role="python_env",
+        risk="the present environment is replaced",
+    )
+
+
+@rule("CUD132", cause="cuda-major-mismatch", severity=Severity.ERROR)
+def build_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine or its kernels are built for another CUDA major than torch.
+
+    What: the CUDA major of each package with CUDA code against that of torch: by what
+        its binaries link to, its build label, or its default artefact.
+    Why: an extension uses the CUDA libraries that torch brings. Of another major they
+        are not there: "libcudart.so.12: cannot open shared object file".
+    How to fix: the engine's build for torch's CUDA, or torch's for the engine's.
+    Silent when: both are of one major; minors may differ.
+    Sources: NEEDED entries and METADATA of the wheels (rows in the matrix).
+    """
+    torch = builds.torch_build(case, matrix)
+    if torch is None:
+        case.scope.torch.known("scope.torch.cuda")
+        raise NotApplicable("no CUDA build of torch")
+    checks = [partial(_linked, case, torch)]
+    checks += [partial(_packaged, case, matrix, torch, name) for name in _with_code(case, matrix)]
+    yield from each(checks)
+
+
+def _linked(case: Case, torch: CudaBuild) -> Iterator[Fault]:
+    """Binaries that need a library of another major, and find none."""
+    for binary in case.scope.binaries.value or ():
+        wrong = _unresolved_of_other_major(binary, torch)
+        if wrong and binary.package not in _TORCH_FAMILY:
+            fact = Evidence(f"{binary.path} needs {wrong}", binary.path)
+            yield _mismatch(binary.package or binary.path, wrong, fact, torch, ())
+            return
+
+
+def _unresolved_of_other_major(binary: Binary, torch: CudaBuild) -> str:
+    names = binary.unresolved or ()
+    return next((n for n in names if major_of_soname(n) not in (None, torch.cuda.major)), "")
+
+
+def _with_code(case: Case, matrix: Matrix) -> list[str]:
+    """Packages of the scope that the matrix knows for their CUDA builds, torch's own left out."""
+    known = matrix.engine_packages
+    return [
+        package.name
+        for package in case.scope.packages.value or ()
+        if package.name not in _TORCH_FAMILY
+        and (package.name in known or package.name in case.scope.built_for)
+        and known.get(package.name) not in (*_USES_SYSTEM_CUDA, "tensorrt")
+    ]
+
+
+def _packaged(case: Case, matrix: Matrix, torch: CudaBuild, name: str) -> Iterator[Fault]:
+    stated = builds.cuda_of_label(case.scope.built_for.get(name, ""))
+    build = builds.package_build(case, matrix, name)
+    cuda = stated or (build.cuda if build else None)
+    if cuda is None or cuda.major == torch.cuda.major:
+        return
+    fact = (
+        build.evidence if build else Evidence(f"{name} is built for {case.scope.built_for[name]}")
+    )
+    sources = build.sources if build else ()
+    yield _mismatch(build.label if build else name, f"CUDA {cuda}", fact, torch, sources)
+
+
+def _mismatch(
+    name: str, needs: str, fact: Evidence, torch: CudaBuild, sources: tuple[str, ...]
+) -> Fault:
+    label = torch.cuda.text.replace(".", "")
+    return Fault(
+        message=f"{name} needs {needs}, and {torch.label} brings CUDA {torch.cuda}",
+        evidence=(fact, torch.evidence),
+        remedies=(
+            Remedy(
+                f"install the build of {name.partition(' ')[0]} for CUDA {torch.cuda.major} "
+                f"(cu{label}, from the project's own index)",
+                role="python_env",
+            ),
+            Remedy(
+                "or install torch for the CUDA of the engine",
+                ("uv pip install --reinstall torch --torch-backend=auto",),
+                role="python_env",
+            ),
+        ),
+        sources=(*sources, *torch.sources),
+    )
+
+
+@rule("CUD133", cause="cuda-major-mismatch", severity=Severity.ERROR)
+def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine takes CUDA's libraries from the system, where another major is installed.
+
+    What: the CUDA major of the engine's build against the toolkits of the host and the
+        library packages of the environment.
+    Why: such a wheel holds no CUDA libraries. It asks for those of its major by name,
+        does not find them, and falls back to the CPU or fails.
+    How to fix: the engine's build for the installed major, or the libraries of its major
+        from packages.
+    Silent when: the libraries of its major are there, or no toolkit is known.
+    Sources: ONNX Runtime documentation, CUDA execution provider (claims in the matrix).
+    """
+    found = engine(case, matrix)
+    if found.name not in _USES_SYSTEM_CUDA:
+        raise NotApplicable(f"{found.name} brings its own CUDA libraries")
+    build = _gpu_build(case, matrix)
+    if build is None:
+        raise found.unknown()
+    toolkits = case.facts.nvidia.toolkits
+    majors = {t.version.major for t in toolkits.known("nvidia.toolkits") if t.version is not None}
+    if not majors or build.cuda.major in majors | _packaged_majors(case, matrix):
+        return
+    have = ", ".join(f"CUDA {t.version}" for t in toolkits.value or () if t.version)
+    yield Fault(
+        message=f"{build.label} needs the libraries of CUDA {build.cuda.major}, and here is {have}",
+        evidence=(build.evidence, Evidence(f"toolkits: {have}", toolkits.at)),
+        remedies=(
+            Remedy("install the build of the engine that is made for the installed CUDA major"),
+            Remedy(
+                f"or bring the libraries of CUDA {build.cuda.major} into the environment",
+                (f"pip install nvidia-{{cublas,cudnn,curand,cufft}}-cu{build.cuda.major}",),
+                role="python_env",
+            ),
+        ),
+        sources=build.sources,
+    )
+
+
+def _gpu_build(case: Case, matrix: Matrix) -> CudaBuild | None:
+    gpu = case.scope.package("onnxruntime-gpu")
+    if gpu is None:
+        raise NotApplicable("the GPU package is not installed")
+    return builds.package_build(case, matrix, gpu.name)
+
+
+def _packaged_majors(case: Case, matrix: Matrix) -> set[int | None]:
+    names = (_SUFFIXED.fullmatch(p.name) for p in case.scope.packages.value or ())
+    torch = builds.torch_build(case, matrix)
+    return {int(m[2]) for m in names if m} | ({torch.cuda.major} if torch else set())
+
+
+@rule("CUD134", cause="cuda-major-mismatch", severity=Severity.INFO)
+def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The CUDA compiler that would be used is of another major than torch.
+
+    What: toolkits with nvcc against the CUDA major of torch.
+    Why: wheels need no compiler, so this is harmless, until an extension is built from
+        source or compiled at run time: torch then refuses another major.
+    How to fix: before building, point CUDA_HOME to a toolkit of torch's major.
+    Silent when: a toolkit of torch's major is there, or none at all.
+    Sources: torch.utils.cpp_extension, version check of the compiler.
+    """
+    torch = builds.torch_build(case, matrix)
+    if torch is None:
+        raise NotApplicable("no CUDA build of torch")
+    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
+    compilers: list[Version] = [t.version for t in toolkits if t.nvcc and t.version is not None]
+    if compilers and all(version.major != torch.cuda.major for version in compilers):
+        have = ", ".join(map(str, compilers))
+        yield Fault(
+            message=f"nvcc here is of CUDA {have}, and {torch.label} is for CUDA {torch.cuda}: "
+            "building an extension would fail",
+            evidence=(torch.evidence, Evidence(f"nvcc {have}", case.facts.nvidia.toolkits.at)),
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    libraries_of_two_majors,
+    build_of_another_major,
+    system_cuda_of_another_major,
+    compiler_of_another_major,
+)

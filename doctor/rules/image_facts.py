@@ -1,0 +1,160 @@
+"""What is known of the container image of a scope: CUDA version, and which drivers it lets in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from doctor.facts import Device, Scope, Version
+from doctor.findings import Evidence
+from doctor.matrix import Matrix
+from doctor.matrix.catalogue import ContainerImage
+from doctor.rules import cards
+from doctor.rules.cuda_level import two_parts
+
+# Brands of libnvidia-container by NVML's number (nvmlBrandType_t), and by class of the matrix.
+_BRANDS = {0: "unknown", 1: "quadro", 2: "tesla", 3: "nvs", 4: "grid", 5: "geforce", 6: "titan",
+           7: "vapps", 8: "vpc", 9: "vcs", 10: "vws", 11: "cloudgaming", 12: "quadrortx",
+           13: "nvidiartx", 14: "nvidia", 15: "geforcertx", 16: "titanrtx"}  # fmt: skip
+_CLASS_BRANDS = {"geforce": ("geforce", "geforcertx"), "titan": ("titan", "titanrtx"),
+                 "datacenter": ("tesla", "nvidia")}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ImageCuda:
+    """The CUDA version of an image, and how it is known."""
+
+    cuda: Version
+    evidence: Evidence
+    sources: tuple[str, ...] = ()
+
+
+def known_image(scope: Scope, matrix: Matrix) -> ContainerImage | None:
+    """The first row of the matrix that the image's repository and tag fit."""
+    repository, _, tag = scope.image.ref.partition("@")[0].rpartition(":")
+    if not repository or "/" in tag:
+        return None
+    for row in matrix.images:
+        if repository != row.repository and not repository.endswith("/" + row.repository):
+            continue
+        match = re.fullmatch(row.tag, tag)
+        if match is not None and _in_range(row, match.groupdict().get("version")):
+            return row
+    return None
+
+
+def _in_range(row: ContainerImage, text: str | None) -> bool:
+    version = Version.maybe(text)
+    if version is None:
+        return not row.since and not row.until
+    above = not row.since or version.older_than(Version(row.since)) is False
+    return above and (not row.until or version.older_than(Version(row.until)) is True)
+
+
+def image_cuda(scope: Scope, matrix: Matrix) -> ImageCuda | None:
+    """The CUDA version that an image states, or that is known of its tag."""
+    cuda = scope.image.cuda
+    if cuda.value is not None:
+        return ImageCuda(cuda.value, Evidence(f"image for CUDA {cuda.value}", cuda.at))
+    row = known_image(scope, matrix)
+    version = Version.maybe(row.cuda) if row else None
+    if row is None or version is None:
+        return None
+    fact = Evidence(f"{scope.image.ref} is made for CUDA {version}", "image tag")
+    return ImageCuda(version, fact, tuple(row.source))
+
+
+def requirement(scope: Scope, matrix: Matrix) -> tuple[str, Evidence, tuple[str, ...]] | None:
+    """NVIDIA_REQUIRE_CUDA of the image: as it was read, else as its CUDA base has it.
+
+    Of a base whose whole text is not known only the first alternative is.
+    """
+    stated = scope.image.require_cuda
+    if stated.value:
+        return stated.value, Evidence(f"NVIDIA_REQUIRE_CUDA={stated.value}", stated.at), ()
+    found = image_cuda(scope, matrix)
+    if found is None or found.cuda.minor is None:
+        return None
+    wanted = two_parts(found.cuda)
+    text = f"cuda>={wanted}"
+    rows = matrix.cuda.image_requirements
+    row = next((r for r in rows if two_parts(Version(r.cuda)).same_as(wanted) is True), None)
+    if row is None:
+        return f"{text} {_REST_UNKNOWN}", found.evidence, found.sources
+    parts = [
+        f"brand={brand},driver>={branch},driver<{branch + 1}"
+        for brand in row.brands
+        for branch in row.branches
+    ]
+    return " ".join([text, *parts]), found.evidence, (*found.sources, *row.source)
+
+
+_REST_UNKNOWN = "brand=?,driver=?"
+
+
+def satisfied(
+    text: str, cuda: Version | None, driver: Version | None, brands: tuple[str, ...]
+) -> bool | None:
+    """Evaluate NVIDIA_REQUIRE_CUDA: a space stands for or, a comma for and.
+
+    `brands` are those that the card may have, () if unknown. None if facts leave it open.
+    Source: libnvidia-container, requirement syntax.
+    """
+    answers = [_all(part, cuda, driver, brands) for part in text.split()]
+    if True in answers:
+        return True
+    return None if None in answers else False
+
+
+def _all(
+    part: str, cuda: Version | None, driver: Version | None, brands: tuple[str, ...]
+) -> bool | None:
+    answers = [_one(term, cuda, driver, brands) for term in part.split(",")]
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def _one(
+    term: str, cuda: Version | None, driver: Version | None, brands: tuple[str, ...]
+) -> bool | None:
+    match = re.fullmatch(r"(cuda|driver|brand|arch)(>=|<=|!=|=|>|<)([\w.?]+)", term)
+    if match is None or match[3] == "?":
+        return None
+    if match[1] == "brand":
+        return _brand(match[2], match[3], brands)
+    value = {"cuda": cuda, "driver": driver}.get(match[1])
+    bound = Version.maybe(match[3])
+    return None if value is None or bound is None else _compare(value, match[2], bound)
+
+
+def _brand(operator: str, name: str, brands: tuple[str, ...]) -> bool | None:
+    if not brands or (name in brands and len(brands) > 1):
+        return None
+    is_it = name in brands
+    return is_it if operator == "=" else not is_it
+
+
+def _compare(value: Version, operator: str, bound: Version) -> bool | None:
+    older, same = value.older_than(bound), value.same_as(bound)
+    negated = {None: None, True: False, False: True}
+    if operator == ">=":
+        return negated[older]
+    if operator == "<":
+        return older
+    if operator == "=":
+        return same
+    if operator == "!=":
+        return negated[same]
+    newer = value.newer_than(bound)
+    return newer if operator == ">" else negated[newer]
+
+
+def brands_of(devices: tuple[Device, ...], matrix: Matrix) -> tuple[str, ...]:
+    """Brands that the first card may have; () if nothing tells."""
+    if not devices:
+        return ()
+    number = devices[0].brand.value
+    if number is not None:
+        return (_BRANDS.get(number, "unknown"),)
+    return _CLASS_BRANDS.get(cards.shared(devices[0], matrix, "gpu_class"), ())
