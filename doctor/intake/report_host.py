@@ -25,6 +25,14 @@ from doctor.intake.stated import Stated, reading, version, widened
 
 _L4T = re.compile(r"[rR]?(\d{2})(?:[ .,]+(?:REVISION:? ?)?(\d{1,2})(?:\.(\d{1,2}))?)?")
 _DOCKER = re.compile(r"\bdocker(?: engine)? v?(\d{1,3}\.\d{1,3}\.\d{1,3})\b", re.I)
+_DOCKER_INFO = re.compile(r"\bdocker info\b[:\s]*([^;]{1,80})", re.I)
+_DAEMON_JSON = re.compile(r"\bdaemon\.json\b[^;]{0,40}\bnvidia\b", re.I)
+_RUNTIME = re.compile(r"(?<!no )(?<!without )\b(nvidia|runc|crun|youki)\b", re.I)
+_IOMMU = (
+    ("passthrough", re.compile(r"iommu=pt\b|iommu[^;,.]{0,20}pass-?through", re.I)),
+    ("off", re.compile(r"iommu[ =:]{1,3}(?:off|disabled|none)\b|\bno iommu\b", re.I)),
+    ("translated", re.compile(r"(?:iommu|amd-vi|vt-d)[^;,.]{0,30}\btranslat|iommu=on\b", re.I)),
+)
 _CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")
 
 
@@ -52,6 +60,7 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
         modules=seen(loaded, "os.modules_loaded", partial=True) if loaded else UNSTATED,
         modules_missing=seen(lacking, "os.modules_missing", partial=True) if lacking else UNSTATED,
         kernel_headers=reading(system.text("kernel_headers") or None, "os.kernel_headers"),
+        iommu=_iommu(report.text("topology")),
         packages=seen(listed, "packages", partial=True) if listed else UNSTATED,
         absent=seen(absent, "absent", partial=True) if absent else UNSTATED,
     )
@@ -73,6 +82,12 @@ def _platform(report: Stated) -> Reading[str]:
     if report.table("cpu").flag("vm"):
         return seen("vm", "cpu.vm")
     return UNSTATED
+
+
+def _iommu(text: str) -> Reading[str]:
+    """The IOMMU's mode, where a sentence about the topology names it."""
+    found = next((mode for mode, words in _IOMMU if words.search(text)), None)
+    return reading(found, "topology")
 
 
 def _l4t(system: Stated) -> Reading[Version]:
@@ -163,12 +178,23 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
     numbered, context = _DOCKER.search(prose), _CONTEXT.search(prose)
     rootless = "rootless" in prose.lower()
     docker = packages.stack.get("docker") or (version(numbered[1]) if numbered else None)
-    if not (docker or context or rootless):
+    runtimes = _runtimes(prose)
+    if not (docker or context or rootless or runtimes.is_known):
         return UNSTATED
+    named = _DAEMON_JSON.search(prose)
     engine = ContainerEngine(
         name="docker",
         version=reading(docker, "container"),
+        runtimes=runtimes,
         context=reading(context[1] if context else None, "container"),
         rootless=reading(rootless or None, "container"),
+        config=seen({"runtimes": "nvidia"}, "container", partial=True) if named else UNSTATED,
     )
     return seen(engine, "container")
+
+
+def _runtimes(prose: str) -> Reading[tuple[str, ...]]:
+    """The runtimes that the daemon knows, where a report quotes `docker info`."""
+    answer = _DOCKER_INFO.search(prose)
+    names = _RUNTIME.findall(answer[1]) if answer else []
+    return seen(tuple(dict.fromkeys(map(str.lower, names))), "container") if names else UNSTATED

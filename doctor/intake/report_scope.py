@@ -31,6 +31,7 @@ _IMAGE = re.compile(
 )
 _BARE_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(?::[\w.-]{1,128})?(?![\w/])")
 _CUDA_VERSION = re.compile(r"\bCUDA_VERSION[=: ](\d{1,2}\.[\d.]{1,9})")
+_NO_GPUS = re.compile(r"\b(?:without|no|missing|forgot)\s(?:the\s)?--gpus\b", re.I)
 _SHM = re.compile(
     r"(?:--shm-size[ =]|shm_size:? ?|/dev/shm:? )(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b", re.I
 )
@@ -54,6 +55,7 @@ def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
         binaries=_declared_code(report),
         env=seen(env, "env", partial=True) if env else UNSTATED,
         shm_mib=_shm(report, runtime),
+        devices_visible=seen((), "container") if _NO_GPUS.search(runtime) else UNSTATED,
         runtime=reading(runtime or None, "container"),
         variants=variants,
         built_for=texts(report.table("built_for"), package_name),
