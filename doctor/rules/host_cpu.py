@@ -123,7 +123,8 @@ def no_build_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
         matches; a binary of the other kind does not load at all.
     How to fix: a version or index with builds for the architecture, a container image
         for it, or compiling it.
-    Silent when: the architecture is not known, or the release lists none.
+    Silent when: the engine is installed and its files fit, the architecture is not known,
+        or the release lists none.
     Sources: file names on the index (rows in the matrix); PEP 600 and PEP 656.
     """
     yield from each(
@@ -183,11 +184,15 @@ def _musl(binary: Binary, case: Case) -> Fault:
 
 def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
+    domain = matrix.engine(found.name)
+    if case.scope.package(found.name, *(domain.packages if domain else ())) is not None:
+        # From an image, a source or the vendor's own packages: it is there.
+        raise NotApplicable(f"{found.name} is installed")
     listed = [row for row in found.rows if row.archs]
     if not listed or len(listed) < len(found.rows):
         raise NotApplicable(f"no architectures are listed for {found.label}")
     arch = _arch(case)
-    if any(arch in row.archs for row in listed) or _is_vendor_build(found):
+    if any(arch in row.archs for row in listed):
         return
     offered = " ".join(dict.fromkeys(a for row in listed for a in row.archs))
     newer = _newest_with(case, matrix, found, arch)
@@ -198,11 +203,6 @@ def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
         sources=tuple(listed[0].source),
         extrapolated=found.beyond,
     )
-
-
-def _is_vendor_build(found: Software) -> bool:
-    """A version with a foreign label was built by somebody for this machine."""
-    return found.version is not None and not found.is_public_build
 
 
 def _newest_with(case: Case, matrix: Matrix, found: Software, arch: str) -> tuple[Remedy, ...]:
