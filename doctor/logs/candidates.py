@@ -8,7 +8,7 @@ from doctor.facts import Facts, Scope, Workload
 from doctor.logs.conditions import Circumstances
 from doctor.logs.match import LogMatch, find_matches
 from doctor.matrix import Matrix
-from doctor.matrix.model import Candidate
+from doctor.matrix.catalogue import Candidate
 
 
 @dataclass(frozen=True)

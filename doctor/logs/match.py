@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from doctor.matrix.model import Signature
+from doctor.matrix.catalogue import Signature
 
 LINE_LIMIT = 4096
 TEXT_LIMIT = 4 << 20

@@ -11,7 +11,8 @@ class ModelRow(Row, frozen=True, kw_only=True):
     """One model repository. `params_b` counts all parameters of the text part, in 10^9.
 
     `kv_bytes_per_token` is for 16-bit KV on one device, sliding layers counted as full;
-    `quantization` the method of a checkpoint that is quantized, "" for 16 bit.
+    `plain_attention` says that every layer keeps all tokens (no sliding window, no latent
+    or linear attention); `quantization` the method of a checkpoint that is quantized, "" for 16 bit.
     """
 
     repo: str
@@ -26,6 +27,7 @@ class ModelRow(Row, frozen=True, kw_only=True):
     params_b: float | None = None
     active_params_b: float | None = None
     kv_bytes_per_token: int | None = None
+    plain_attention: bool = False
     dtype: str = ""
     quantization: str = ""
 

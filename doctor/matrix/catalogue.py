@@ -166,3 +166,42 @@ class CauseDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     rungs: tuple[str, ...]
     causes: dict[str, Cause]
+
+
+class Candidate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A cause that a log signature may speak of; `when` are the facts that make it so.
+
+    Without `when` it is the ordinary meaning of the words. `decide` is the command or
+    fact that would settle it, `remedy` what to do where this cause is the one.
+    """
+
+    cause: str
+    when: dict[str, str] = field(default_factory=dict)
+    decide: str = ""
+    remedy: str = ""
+
+
+class Signature(Row, frozen=True, kw_only=True):
+    """Words in a log that speak of a fault.
+
+    One literal of `any` must stand in the text, all of `all`, none of `none`; `pattern`
+    must match the line of the literal of `any`. `engines` limits it. `consequence` marks
+    words that only say that something failed before ("engine core failed to start").
+    """
+
+    id: str
+    any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    pattern: str = ""
+    engines: tuple[str, ...] = ()
+    consequence: bool = False
+    meaning: str = ""
+    candidates: tuple[Candidate, ...] = ()
+
+
+class SignatureDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Signatures of faults in logs."""
+
+    as_of: str
+    signatures: tuple[Signature, ...] = ()

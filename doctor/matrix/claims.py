@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from doctor.facts import ComputeCapability, Specifier, Version
-from doctor.matrix.model import Claim
+from doctor.matrix.model import Claim, EngineDomain, Release, Roster
 
 
 @dataclass(frozen=True)
@@ -42,3 +44,51 @@ def beyond(claim: Claim, version: Version | None) -> str:
     # Two exact versions that cannot be compared: a build number and a semantic version.
     other_scale = newer is None and version.is_exact
     return claim.verified_to if newer or other_scale else ""
+
+
+class EngineIndex:
+    """The releases of an engine by version, and its claims by kind."""
+
+    def __init__(self, domain: EngineDomain | None) -> None:
+        self._rosters = domain.rosters if domain else ()
+        self._written: dict[str, list[Claim]] = {}
+        for claim in domain.claims if domain else ():
+            self._written.setdefault(claim.kind, []).append(claim)
+        self._by_kind: dict[str, tuple[Claim, ...]] = {}
+        self._name = domain.name if domain else ""
+        self.by_version: dict[tuple[object, ...], Release] = {}
+        for release in domain.releases if domain else ():
+            self.by_version.setdefault(Version(release.version).low, release)
+
+    def of_kind(self, kind: str) -> tuple[Claim, ...]:
+        """Claims of that kind, those that rosters stand for last."""
+        if kind not in self._by_kind:
+            written = self._written.get(kind, [])
+            known = {claim.key for claim in written}
+            rosters = (roster for roster in self._rosters if roster.kind == kind)
+            listed = (c for roster in rosters for c in roster_claims(roster, self._name, known))
+            self._by_kind[kind] = (*written, *listed)
+        return self._by_kind[kind]
+
+
+def roster_claims(roster: Roster, subject: str, known: set[str]) -> Iterator[Claim]:
+    """The claims that a roster stands for: where each name exists, and where it was removed."""
+    for name, turns in roster.names.items():
+        if name in known:
+            continue
+        steps = (*(turns or ("",)), "")
+        for number, (since, until) in enumerate(pairwise(steps)):
+            here = number % 2 == 0
+            yield Claim(
+                id=f"{subject}-{roster.kind}-{name.lstrip('-').lower()}-{number}",
+                subject=subject,
+                kind=roster.kind,
+                key=name,
+                since=since,
+                until=until,
+                verified_to=roster.verified_to,
+                value=roster.value if here else "removed",
+                source=roster.source,
+                confidence=roster.confidence,
+                checked=roster.checked,
+            )

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from doctor.matrix.architectures import ModelDomain
-from doctor.matrix.catalogue import CauseDomain, DistroDomain, ImageDomain, NpuDomain, XidDomain
+from doctor.matrix.catalogue import (
+    CauseDomain,
+    DistroDomain,
+    ImageDomain,
+    NpuDomain,
+    SignatureDomain,
+    XidDomain,
+)
 from doctor.matrix.model import (
     CudaDomain,
     DriverDomain,
     EngineDomain,
     GpuDomain,
-    SignatureDomain,
 )
 
 # Domains that are not engines or frameworks; every other file is an EngineDomain.
@@ -42,6 +48,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "models": ("repo",),
     "npus": ("key",),
     "releases": ("version",),
+    "rosters": ("kind",),
     "signatures": ("id",),
     "socs": ("capability",),
     "toolkits": ("version",),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from doctor.errors import UsageError
 from doctor.facts import Version
+from doctor.matrix.claims import ClaimMatch, beyond, in_range
 from doctor.matrix.domains import IDENTITY
-from doctor.matrix.model import Release
+from doctor.matrix.model import EngineDomain, Release
 from doctor.matrix.query import Matrix
 
 Record = dict[str, Any]
@@ -143,19 +145,28 @@ def _release(release: Release | None) -> Iterator[Section]:
 
 
 def _claims(matrix: Matrix, name: str, version: Version, kinds: frozenset[str]) -> Section:
-    domain = matrix.engine(name)
-    present = dict.fromkeys(c.kind for c in domain.claims) if domain else {}
+    domain: EngineDomain = matrix.domain(name)
+    kinds_of = (*(c.kind for c in domain.claims), *(r.kind for r in domain.rosters))
+    present = dict.fromkeys(kinds_of)
     unknown = kinds - present.keys()
     if unknown:
         raise UsageError(
             f"{name} has no claims about {min(unknown)[:60]!r}", f"kinds: {', '.join(present)}"
         )
-    rows = []
-    for kind in present:
-        for match in matrix.claims(name, kind, version) if not kinds or kind in kinds else ():
-            beyond = {"extrapolated_from": match.extrapolated} if match.extrapolated else {}
-            rows.append({**_record(match.claim), **beyond})
-    return Section("claims", tuple(rows), () if kinds else _CLAIM_COLUMNS)
+    found: Iterable[ClaimMatch]
+    if kinds:
+        asked = (kind for kind in present if kind in kinds)
+        found = chain.from_iterable(matrix.claims(name, kind, version) for kind in asked)
+    else:
+        # Without what rosters stand for: hundreds of flags and architectures.
+        written = (claim for claim in domain.claims if in_range(claim, version))
+        found = (ClaimMatch(claim, beyond(claim, version)) for claim in written)
+    return Section("claims", tuple(map(_match, found)), () if kinds else _CLAIM_COLUMNS)
+
+
+def _match(match: ClaimMatch) -> Record:
+    beyond_what = {"extrapolated_from": match.extrapolated} if match.extrapolated else {}
+    return {**_record(match.claim), **beyond_what}
 
 
 def _overview(matrix: Matrix, name: str) -> Answer:

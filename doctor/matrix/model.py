@@ -244,10 +244,26 @@ class Claim(Row, frozen=True, kw_only=True):
     data: dict[str, Any] = field(default_factory=dict)
 
 
+class Roster(Row, frozen=True, kw_only=True):
+    """Names that an engine knows, read version by version: flags, variables, architectures.
+
+    `kind` is that of a claim, `value` what holds while a name is known. `names` gives by
+    name the versions where it comes, goes, comes again ...; a first "" means that it was
+    there in `first`, the oldest version that was read. `verified_to` is the newest.
+    """
+
+    kind: str
+    first: str
+    verified_to: str
+    names: dict[str, tuple[str, ...]]
+    value: str = "exists"
+
+
 class EngineDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One engine or framework: its releases, newest first, and claims about ranges of them.
 
     `aliases` are other names it goes by, `packages` the distributions that carry it.
+    `rosters` stand for one claim per name, but for names that a claim speaks of.
     """
 
     as_of: str
@@ -256,42 +272,4 @@ class EngineDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     packages: tuple[str, ...] = ()
     releases: tuple[Release, ...] = ()
     claims: tuple[Claim, ...] = ()
-
-
-class Candidate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A cause that a log signature may speak of; `when` are the facts that make it so.
-
-    Without `when` it is the ordinary meaning of the words. `decide` is the command or
-    fact that would settle it, `remedy` what to do where this cause is the one.
-    """
-
-    cause: str
-    when: dict[str, str] = field(default_factory=dict)
-    decide: str = ""
-    remedy: str = ""
-
-
-class Signature(Row, frozen=True, kw_only=True):
-    """Words in a log that speak of a fault.
-
-    One literal of `any` must stand in the text, all of `all`, none of `none`; `pattern`
-    must match the line of the literal of `any`. `engines` limits it. `consequence` marks
-    words that only say that something failed before ("engine core failed to start").
-    """
-
-    id: str
-    any: tuple[str, ...] = ()
-    all: tuple[str, ...] = ()
-    none: tuple[str, ...] = ()
-    pattern: str = ""
-    engines: tuple[str, ...] = ()
-    consequence: bool = False
-    meaning: str = ""
-    candidates: tuple[Candidate, ...] = ()
-
-
-class SignatureDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Signatures of faults in logs."""
-
-    as_of: str
-    signatures: tuple[Signature, ...] = ()
+    rosters: tuple[Roster, ...] = ()

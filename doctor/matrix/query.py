@@ -18,22 +18,21 @@ from doctor.matrix.catalogue import (
     ImageDomain,
     Npu,
     NpuDomain,
+    Signature,
+    SignatureDomain,
     Xid,
     XidDomain,
     find_distro,
     find_npu,
 )
-from doctor.matrix.claims import ClaimMatch, beyond, in_range
+from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond, in_range
 from doctor.matrix.cuda_query import CudaQueries
 from doctor.matrix.gpu_names import GpuIndex
 from doctor.matrix.model import (
-    Claim,
     EngineDomain,
     Gpu,
     GpuDomain,
     Release,
-    Signature,
-    SignatureDomain,
     Variant,
 )
 
@@ -235,7 +234,7 @@ class Matrix(CudaQueries):
         self, name: str, kind: str, version: Version | None = None, key: str | None = None
     ) -> Iterator[ClaimMatch]:
         """Claims of that kind whose range may hold `version`; all ranges if it is unknown."""
-        for claim in self._index(name).by_kind.get(kind, ()):
+        for claim in self._index(name).of_kind(kind):
             if key is not None and claim.key != key:
                 continue
             if version is None or in_range(claim, version):
@@ -245,15 +244,3 @@ class Matrix(CudaQueries):
         if name not in self._indexes:
             self._indexes[name] = EngineIndex(self.engine(name))
         return self._indexes[name]
-
-
-class EngineIndex:
-    """The releases of an engine by version and its claims by kind."""
-
-    def __init__(self, domain: EngineDomain | None) -> None:
-        self.by_version: dict[tuple[Any, ...], Release] = {}
-        self.by_kind: dict[str, list[Claim]] = {}
-        for release in domain.releases if domain else ():
-            self.by_version.setdefault(Version(release.version).low, release)
-        for claim in domain.claims if domain else ():
-            self.by_kind.setdefault(claim.kind, []).append(claim)

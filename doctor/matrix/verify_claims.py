@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from doctor.facts import ComputeCapability, Version
 from doctor.matrix.claims import capability_matches
-from doctor.matrix.model import Claim, EngineDomain
+from doctor.matrix.model import Claim, EngineDomain, Roster
 
 # What a claim may depend on; "package:x" and "arg:x" name a package and an argument.
 _WHEN_TEXT = "arch backend capability cuda driver gpu_class os python soc variant vendor"
@@ -26,6 +26,8 @@ def claim_faults(domain: EngineDomain) -> Iterator[str]:
     names = {domain.name, *domain.aliases, *domain.packages}
     for claim in domain.claims:
         yield from (f"claim {claim.id}: {fault}" for fault in _faults(claim, names))
+    for roster in domain.rosters:
+        yield from (f"roster {roster.kind}: {fault}" for fault in _roster_faults(roster))
     for one, other in combinations(domain.claims, 2):
         if _contradict(one, other):
             yield f"claims {one.id} and {other.id} contradict each other"
@@ -48,6 +50,15 @@ def _faults(claim: Claim, names: set[str]) -> Iterator[str]:
         yield f"unknown condition {unknown[0]!r}"
     if "capability" in claim.when and not _holds_somewhere(claim.when["capability"]):
         yield f"no card satisfies capability {claim.when['capability']!r}"
+
+
+def _roster_faults(roster: Roster) -> Iterator[str]:
+    for name, turns in roster.names.items():
+        steps = [text for text in (roster.first, *turns, roster.verified_to) if text]
+        if any(Version.maybe(text) is None for text in steps):
+            yield f"{name}: {turns} are not all versions"
+        elif any(not _below(low, high) for low, high in pairwise(steps[:-1])):
+            yield f"{name}: {turns} do not rise from {roster.first}"
 
 
 def _holds_somewhere(spec: str) -> bool:

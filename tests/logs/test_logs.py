@@ -14,7 +14,7 @@ from doctor.facts import Device, Facts, HostFacts, LogText, Workload, seen
 from doctor.logs import find_matches, suspect
 from doctor.logs.conditions import CONDITIONS
 from doctor.matrix import load_matrix
-from doctor.matrix.model import Signature
+from doctor.matrix.catalogue import Signature
 
 MATRIX = load_matrix()
 WORKLOAD = Workload("w", "vllm")
