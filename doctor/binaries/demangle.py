@@ -120,7 +120,8 @@ class _Parser(Reader):
             return "std", "std", False
         if self.peek() == "S":
             text = str(self._substitution())
-            return text, _bare(text), False
+            bare = "basic_string" if text == STANDARD["s"] else _bare(text)
+            return text, bare, False
         if self.peek() == "T":
             text = str(self._template_parameter())
             self._remember(Type(text))

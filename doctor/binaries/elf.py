@@ -185,7 +185,7 @@ def parse_notes(data: bytes, align: int = 4) -> Iterator[tuple[str, int, bytes]]
     while position + 12 <= len(data):
         name_size, size, kind = struct.unpack_from("<III", data, position)
         start = position + 12
-        body = start + _aligned(name_size, align)
+        body = position + _aligned(12 + name_size, align)
         if body + size > len(data):
             return
         name = data[start : start + name_size].rstrip(b"\0").decode("utf-8", "replace")

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from doctor.binaries.elf import Elf, parse_notes
+from doctor.binaries.elf import Elf
 from doctor.binaries.fatbin import Cubin
 from doctor.binaries.packing import unpack
 from doctor.binaries.sources import BinaryUnreadable, BytesSource
 from doctor.facts import Version
 
 _COMPAT_SECTION = ".note.cuda.fwd_compatibility"
-_COMPAT_OWNER = "NVIDIA Corporation"
+_COMPAT_OWNER = b"NVIDIA Corporation"
 _TOOLKIT_SECTION = ".note.nv.tkinfo"
 _RELEASE = re.compile(rb"release (\d{1,3}\.\d{1,3}), V(\d{1,3}\.\d{1,3}\.\d{1,4})")
 _GNU_PROPERTIES = 5
@@ -48,10 +48,11 @@ def forward_compatibility(file: Elf) -> Optional[ForwardCompatibility]:
     if section is None or not 0 < section.size <= _MAX_NOTE:
         return None
     data = file.source.read(section.offset, section.size)
-    for owner, _, body in parse_notes(data, section.align if section.align in (4, 8) else 4):
-        if owner == _COMPAT_OWNER:
-            return parse_compatibility(body.rstrip(b"\0").decode("utf-8", "replace"))
-    return None
+    # Its padding is not always as the ELF standard has it, so the JSON is looked for.
+    start, end = data.find(b"{"), data.rfind(b"}")
+    if _COMPAT_OWNER not in data[: max(start, 0)]:
+        return None
+    return parse_compatibility(data[start : end + 1].decode("utf-8", "replace"))
 
 
 def parse_compatibility(text: str) -> Optional[ForwardCompatibility]:
