@@ -53,19 +53,23 @@ def discover(
 def _candidates(host: Host, named: Iterable[str], running: Iterable[str]) -> Iterator[Environment]:
     env = host.environ()
     folder, home = env.get("PWD", ""), env.get("HOME", "")
-    for path in named:
-        yield from _at(host, absolute(path, folder), asked=True)
-    for path in running:
-        yield from _at(host, path, asked=True)
-    active = [env.get("VIRTUAL_ENV", ""), f"{folder}/.venv", env.get("CONDA_PREFIX", "")]
-    for path in active:
-        yield from _at(host, path, asked=True)
+    for path in [*(absolute(path, folder) for path in named), *running]:
+        yield from _at(host, path)
+    active = (env.get("VIRTUAL_ENV", ""), absolute(".venv", folder), env.get("CONDA_PREFIX", ""))
+    yield from _folders(host, active, asked=True)
     for path in _SYSTEM:
         if host.real_path(f"{path}/bin/python3").is_known:
             yield Environment(path, "system", asked=True)
     elsewhere = [*_conda(host, home), *_collected(host, home)]
-    for path in elsewhere[:_MOST_FOUND]:
-        yield from _at(host, path, asked=False)
+    yield from _folders(host, elsewhere[:_MOST_FOUND], asked=False)
+
+
+def _folders(host: Host, paths: Iterable[str], asked: bool) -> Iterator[Environment]:
+    """Those of the folders that are environments."""
+    for path in paths:
+        kind = kind_of(host, path) if path.startswith("/") else ""
+        if kind:
+            yield Environment(path, kind, asked)
 
 
 def absolute(path: str, folder: str) -> str:
@@ -74,19 +78,19 @@ def absolute(path: str, folder: str) -> str:
     return "/" + "/".join(part for part in full.split("/") if part not in ("", "."))
 
 
-def _at(host: Host, path: str, asked: bool) -> Iterator[Environment]:
+def _at(host: Host, path: str) -> Iterator[Environment]:
     """The environment that a folder is, or that an executable belongs to."""
     if not path.startswith("/"):
         return
-    kind = kind_of(host, path)
-    if kind:
-        yield Environment(path, kind, asked)
+    if kind_of(host, path):
+        yield from _folders(host, (path,), asked=True)
         return
+    # A Python that is a link belongs to the folder of the link, if that is an environment.
     for executable in (path, host.real_path(path).value or path):
-        root = executable.rpartition("/")[0].rpartition("/")[0] or "/"
+        root = executable.rpartition("/")[0].rpartition("/")[0] or "/usr"
         kind = kind_of(host, root)
         if kind:
-            yield Environment(root, kind, asked, path)
+            yield Environment(root, kind, True, path)
             return
 
 
