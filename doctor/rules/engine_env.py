@@ -11,7 +11,7 @@ from doctor.matrix.model import Claim
 from doctor.rules.engine import Case, Fault, Severity, rule
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, engine
+from doctor.rules.software import Software, engine, installed
 
 # Variables that name one folder or file: nvcc, CMake, torch and the engines append to them.
 _SINGLE_PATHS = (
@@ -71,11 +71,13 @@ def engine_variable_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: environment modules of the engines (rows in the matrix).
     """
     env = environment(case, needed=True)
-    found = engine(case, matrix)
-    for match in applicable(matrix, found, "env-var", settings(case, matrix)[0]):
-        value = env.get(match.claim.key)
-        if value is not None:
-            yield from _variable_faults(case, found, match, value)
+    torch = installed(case, matrix, "torch")
+    setting = settings(case, matrix)[0]
+    for found in (engine(case, matrix), *([torch] if torch else [])):
+        for match in applicable(matrix, found, "env-var", setting):
+            value = env.get(match.claim.key)
+            if value is not None:
+                yield from _variable_faults(case, found, match, value)
 
 
 def _variable_faults(case: Case, found: Software, match: ClaimMatch, value: str) -> Iterator[Fault]:
@@ -97,7 +99,9 @@ def _problem(claim: Claim, value: str) -> tuple[str, Severity | None]:
     pattern = str(claim.data.get("pattern", ""))
     if claim.value == "removed":
         return "this release does not read it", Severity.WARNING
-    if claim.data.get("must_be") == "unset":
+    if claim.data.get("must_be") == "unset" or claim.value == "dangerous":
+        if value.lower() in (*allowed, "0", "false", ""):
+            return "", None
         return claim.text or "it must not be set in service", Severity.WARNING
     if allowed and value.lower() not in allowed:
         return f"allowed are {', '.join(allowed)}", None

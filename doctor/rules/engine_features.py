@@ -9,7 +9,7 @@ from dataclasses import replace
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.matrix.model import Claim
+from doctor.matrix.model import Claim, Confidence
 from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
@@ -18,6 +18,7 @@ from doctor.rules.settings import (
     Judgement,
     Setting,
     applicable,
+    covers,
     fold,
     judge,
     need,
@@ -102,7 +103,7 @@ def refusal(
             remedies=(Remedy(claim.remedy),) if claim.remedy else (),
             sources=claim.source,
             subject=subject,
-            severity=Severity.INFO if claim.data.get("effect") else None,
+            severity=_severity(claim),
             extrapolated=result.refused.extrapolated,
         )
     if result.listed and setting.capability is not None:
@@ -115,6 +116,14 @@ def refusal(
             severity=Severity.WARNING,
         )
     return None
+
+
+def _severity(claim: Claim) -> Severity | None:
+    """Info where the engine falls back by itself, a warning for what was only inferred."""
+    if claim.data.get("effect"):
+        return Severity.INFO
+    weak = claim.confidence is Confidence.INFERRED or claim.data.get("level") == "warning"
+    return Severity.WARNING if weak else None
 
 
 def _refused_text(claim: Claim, found: Software, what: str, where: str) -> str:
@@ -187,7 +196,7 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     subjects = [found, *_transformers(case, matrix)]
     for subject in subjects:
-        yield from _unknown_models(matrix, subject, names)
+        yield from _unknown_models(case, matrix, subject, names)
 
 
 def _transformers(case: Case, matrix: Matrix) -> Iterator[Software]:
@@ -198,11 +207,13 @@ def _transformers(case: Case, matrix: Matrix) -> Iterator[Software]:
         yield found
 
 
-def _unknown_models(matrix: Matrix, subject: Software, names: list[str]) -> Iterator[Fault]:
+def _unknown_models(
+    case: Case, matrix: Matrix, subject: Software, names: list[str]
+) -> Iterator[Fault]:
     folded = {fold(name) for name in names}
     for match in matrix.claims(subject.name, "model"):
         claim = match.claim
-        if fold(claim.key) not in folded or not _predates(subject, claim):
+        if fold(claim.key) not in folded or not _is_outside(subject, claim):
             continue
         first = f" {claim.since} is the first that does" if claim.since else ""
         yield Fault(
@@ -212,18 +223,25 @@ def _unknown_models(matrix: Matrix, subject: Software, names: list[str]) -> Iter
             evidence=(subject.evidence, Evidence(f"model architecture {claim.key}")),
             remedies=_upgrade(subject, claim),
             sources=claim.source,
+            severity=Severity.WARNING if _may_fall_back(case, matrix, subject) else None,
         )
+        return
 
 
-def _predates(subject: Software, claim: Claim) -> bool:
-    from doctor.facts import Version
-
+def _is_outside(subject: Software, claim: Claim) -> bool:
+    """Tell whether every version that it may be is outside of the claim's range."""
     if claim.value == "unsupported":
         return True
-    versions = subject.versions
-    if not versions or not claim.since:
+    versions = [v for v in subject.versions if v.is_exact]
+    return bool(versions) and all(covers(claim, v) is False for v in versions)
+
+
+def _may_fall_back(case: Case, matrix: Matrix, subject: Software) -> bool:
+    """An engine that can serve models through transformers may know it by way of that."""
+    generic = next(matrix.claims(subject.name, "model", None, "TransformersForCausalLM"), None)
+    if generic is None or case.scope.package("transformers") is None:
         return False
-    return all(v.older_than(Version(claim.since)) is True for v in versions)
+    return all(covers(generic.claim, v) is not False for v in subject.versions)
 
 
 def _upgrade(subject: Software, claim: Claim) -> tuple[Remedy, ...]:

@@ -184,6 +184,7 @@ def card_refused_by_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 sources=match.claim.source,
                 subject=device.id,
                 extrapolated=match.extrapolated,
+                severity=Severity.WARNING if match.claim.data.get("level") == "warning" else None,
             )
 
 

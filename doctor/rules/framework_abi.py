@@ -8,12 +8,13 @@ from doctor.facts import Binary, Package, Specifier, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.framework_pins import COMPANIONS
 from doctor.rules.software import Software, admits, packages, software, torch_version
 
 # Starts of mangled names, and of plain ones, by the library that should define them.
 _TORCH_SYMBOLS = ("_ZN3c10", "_ZNK3c10", "_ZN2at", "_ZNK2at", "_ZN5torch", "_ZNK5torch", "_ZTVN")
 _SHOWN = 3
+_TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
+_EXTENSIONS = ("xformers", "flash-attn", "sgl-kernel", "vllm-flash-attn", "auto-gptq")
 
 
 def _reinstall(name: str, torch: Version | None) -> Remedy:
@@ -65,7 +66,7 @@ def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple
     if stated.startswith("torch"):
         version = stated.removeprefix("torch").strip(" =")
         return (f"=={version}.*" if Specifier.parse(f"=={version}.*") else "", ())
-    if package.name in COMPANIONS or not _is_extension(matrix, package.name):
+    if package.name in _TRIO or not _is_extension(matrix, package.name):
         return "", ()
     found: Software = software(matrix, matrix.engine_packages[package.name], package.version)
     specs = {row.pins.get("torch", "") for row in found.rows}
@@ -74,9 +75,8 @@ def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple
 
 
 def _is_extension(matrix: Matrix, name: str) -> bool:
-    """Distributions with a domain of their own that pin torch; engines have a rule of theirs."""
-    domain = matrix.engine_packages.get(name)
-    return domain in ("xformers", "flash-attn", "bitsandbytes", "flashinfer-python", "auto-gptq")
+    """Distributions whose releases are compiled against exactly the torch that they pin."""
+    return matrix.engine_packages.get(name) in _EXTENSIONS
 
 
 @rule("FRM302", cause="abi-mismatch", severity=Severity.ERROR)

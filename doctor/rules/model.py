@@ -18,6 +18,7 @@ from doctor.rules.software import Software, engine
 _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 _UNSET = ("", "none", "auto", "null", "default")
 _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
+_NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 
 
@@ -51,11 +52,11 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         time, and the name of a repository does not say which method it uses.
     How to fix: another quantization of the same model that the finding names, another
         card, or the last release that has the method.
-    Silent when: no method is stated. A warning where the card is not among those that are
-        listed for the method, without a statement that it is refused.
+    Silent when: no method is stated. A warning where only the model's name tells the method,
+        or where the card is merely not among those that are listed for it.
     Sources: get_min_capability and method registries of the releases (rows in the matrix).
     """
-    method, at = _method(case)
+    method, at, is_sure = _method(case)
     names = [method, *_schemes(case, method)]
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
@@ -64,24 +65,28 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         for name, result in results:
             fault = refusal(matrix, found, setting, result, f"quantization {name}")
             if fault is not None and not _has_plugin(case, result):
-                yield replace(
-                    fault, evidence=(*fault.evidence, Evidence(f"quantization {name}", at))
-                )
+                seen = (*fault.evidence, Evidence(f"quantization {name}", at))
+                keep = is_sure or fault.severity is Severity.INFO
+                severity = fault.severity if keep else Severity.WARNING
+                yield replace(fault, evidence=seen, severity=severity)
                 return
 
     yield from _judged(case, matrix, decide)
 
 
-def _method(case: Case) -> tuple[str, str]:
-    """The method asked for, else the one that the checkpoint declares."""
+def _method(case: Case) -> tuple[str, str, bool]:
+    """The method asked for or declared by the checkpoint; else, not for sure, its name's."""
     try:
-        return _word(case, "quantization")
+        return (*_word(case, "quantization"), True)
     except NotApplicable:
         work = case.workload
         declared = quantization_of(work.model.value or {}) if work else ""
-        if work is None or not declared:
+        if work is not None and declared:
+            return fold(declared), work.model.at, True
+        named = _NAMED.search(model_name(case))
+        if named is None:
             raise
-        return fold(declared), work.model.at
+        return named[1].lower(), "name of the model", False
 
 
 def _schemes(case: Case, method: str) -> list[str]:

@@ -18,6 +18,7 @@ _VARIANT = re.compile(
     r"q\d_k(_[a-z]+)?|q\d_\d|\d+bit)(?=$|[-_. (])",
     re.IGNORECASE,
 )
+_DATED = re.compile(r"-(?:v0\.\d|2[0-9]{3}|0[0-9]{3})$")
 _SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?b(?![a-z0-9])", re.IGNORECASE)
 _EXPERTS = re.compile(r"\d+x\d+b", re.IGNORECASE)
 
@@ -134,7 +135,7 @@ def known_model(matrix: Matrix, name: str) -> ModelRow | None:
 
 def plain_name(name: str) -> str:
     """A model's name without owner, quantization and tuning: what fixes its shape."""
-    base = name.rpartition("/")[2].partition(" (")[0].lower().strip()
+    base = _DATED.sub("", name.rpartition("/")[2].partition(" (")[0].lower().strip())
     previous = ""
     while base != previous:
         previous, base = base, _VARIANT.sub("", base)
@@ -149,6 +150,15 @@ def stated_size(name: str) -> float | None:
     return max(sizes) if sizes else None
 
 
+_CLASS_ENDS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model")
+
+
+def model_type(architecture: str) -> str:
+    """The model_type that goes with a class name: Qwen3MoeForCausalLM is qwen3_moe."""
+    base = re.sub(r"(For[A-Z]\w*|LMHeadModel|Model)$", "", architecture)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()
+
+
 def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     """Names by which the model's architecture may be listed: from config, matrix, arguments."""
     config = (case.workload.model.value or {}) if case.workload else {}
@@ -156,6 +166,7 @@ def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     names += [str(config[key]) for key in ("model_type", "architecture") if config.get(key)]
     row = known_model(matrix, model_name(case))
     names += [row.architecture] if row is not None else []
+    names += [model_type(name) for name in names if name.endswith(_CLASS_ENDS)]
     stated = model_name(case)
     typed = re.fullmatch(r"([\w-]+) (?:type|architecture)", stated.strip())
     return [*names, *([typed[1]] if typed else []), *([plain_name(stated)] if stated else [])]

@@ -68,8 +68,24 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
             sources=sources,
             extrapolated=found.beyond,
         )
+    elif found.version is None and _allows(ranges[0][0], python.version) is False:
+        yield _newer_excluded(case, found, python, ranges[0])
     elif answers != {True} or found.beyond:
         raise found.unknown()
+
+
+def _newer_excluded(
+    case: Case, found: Software, python: PythonInfo, newest: tuple[str, tuple[str, ...]]
+) -> Fault:
+    """No version is stated: an installer would pass over the newest releases in silence."""
+    return Fault(
+        f"the newest {found.name} needs Python {newest[0]}; on {python.version} an installer "
+        "takes an older one",
+        evidence=(_evidence(case, python),),
+        remedies=(_use_another(newest[0].replace("|", ", "), found.name),),
+        sources=newest[1],
+        severity=Severity.INFO,
+    )
 
 
 def _range(matrix: Matrix, found: Software, row: Release) -> tuple[str, tuple[str, ...]]:

@@ -33,6 +33,7 @@ from doctor.rules import (
     model,
     model_parallel,
     npu,
+    npu_access,
     npu_chips,
     npu_software,
     python,
@@ -81,6 +82,7 @@ RULES: tuple[Rule, ...] = (
     *serving_memory.RULES,
     *serving.RULES,
     *npu.RULES,
+    *npu_access.RULES,
     *npu_software.RULES,
     *npu_chips.RULES,
 )

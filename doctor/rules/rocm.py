@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import Matrix
+from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.framework import wants_cpu
 from doctor.rules.model_facts import environment
-from doctor.rules.settings import applicable, judge, settings
-from doctor.rules.software import admits, engine, software, torch_version
+from doctor.rules.software import Software, admits, engine, torch_version
 
 _ROCM_LABEL = re.compile(r"rocm(\d+(?:\.\d+)*)")
 
@@ -87,19 +86,24 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 subject=device.id,
             )
         elif not held:
-            result = judge(matrix, found, "gfx", gfx, settings(case, matrix)[0])
-            listed = any(True for _ in matrix.claims(found.name, "gfx"))
-            if result.refused or (listed and not result.is_known):
+            listed = {m.claim.key: m.claim for m in _gfx_rows(matrix, found.name)}
+            if not listed:
+                raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
+            row = listed.get(gfx)
+            if row is None or row.value != "supported":
                 yield Fault(
                     f"{found.label} does not list {gfx}",
                     evidence=(*seen, found.evidence),
                     remedies=(Remedy("build the engine for this target, or use another engine"),),
-                    sources=result.refused.claim.source if result.refused else (),
+                    sources=row.source if row is not None else (),
                     subject=device.id,
-                    severity=None if result.refused else Severity.WARNING,
+                    severity=Severity.WARNING,
                 )
-            elif not listed:
-                raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
+
+
+def _gfx_rows(matrix: Matrix, engine_name: str) -> list[ClaimMatch]:
+    rows = matrix.claims("rocm", "gfx")
+    return [match for match in rows if match.claim.data.get("engine") == engine_name]
 
 
 @rule("CUD903", cause="rocm-mismatch", severity=Severity.ERROR)
@@ -116,21 +120,29 @@ def rocm_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
     devices = case.need_vendor("amd")
     rocm = case.facts.rocm.version.known("rocm.version")
     found = engine(case, matrix)
-    setting = settings(case, matrix)[0]
-    claims = applicable(matrix, found, "rocm", setting)
-    gfx = {d.gfx.value.partition(":")[0] for d in devices if d.gfx.value}
-    for match in claims:
-        if (not match.claim.key or match.claim.key in gfx) and admits(
-            match.claim.value, rocm
-        ) is False:
-            what = f"{found.label} on {match.claim.key}" if match.claim.key else found.label
-            yield _rocm_fault(
-                case, f"{what} needs ROCm {match.claim.value}", rocm, match.claim.source
-            )
+    for what, floor, sources in _rocm_floors(matrix, found, devices):
+        if rocm.older_than(Version(floor)) is True:
+            yield _rocm_fault(case, f"{what} needs ROCm {floor}", rocm, sources)
     torch = torch_version(case)
     built = _ROCM_LABEL.search(torch.local) if torch is not None else None
     if built and Version(built[1]).major != rocm.major and case.scope.kind != "container":
         yield _rocm_fault(case, f"torch {torch} was built for ROCm {built[1]}", rocm, ())
+
+
+def _rocm_floors(
+    matrix: Matrix, found: Software, devices: tuple[Device, ...]
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Lowest ROCm of the engine's newer releases, and of it on each target that is here."""
+    name = found.name
+    for match in matrix.claims("rocm", "rocm-floor", None, name):
+        since = Version.maybe(str(match.claim.data.get("since", "")))
+        if since is not None and found.version is not None and found.version.at_least(since):
+            yield found.label, match.claim.value, match.claim.source
+    targets = {d.gfx.value.partition(":")[0] for d in devices if d.gfx.value}
+    for match in _gfx_rows(matrix, name):
+        floor = match.claim.data.get("rocm_min")
+        if match.claim.key in targets and floor:
+            yield f"{name} on {match.claim.key}", str(floor), match.claim.source
 
 
 def _rocm_fault(case: Case, what: str, rocm: Version, sources: tuple[str, ...]) -> Fault:
@@ -142,30 +154,28 @@ def _rocm_fault(case: Case, what: str, rocm: Version, sources: tuple[str, ...]) 
     )
 
 
-@rule("CUD904", cause="rocm-mismatch", severity=Severity.ERROR)
+@rule("CUD904", cause="rocm-mismatch", severity=Severity.INFO)
 def amdgpu_not_of_rocm(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The amdgpu kernel driver was not tested with this ROCm user space.
 
     What: the driver and ROCm versions against the pairs that AMD lists.
     Why: driver and user space are released apart; about two releases either way work.
     How to fix: a driver of the list for this ROCm, or a ROCm of the list for this driver.
-    Silent when: the driver is the kernel's own, or numbered in another scheme than the list.
+    Silent when: the driver is the kernel's own, or numbered in another scheme than the
+        list. An info: pairs outside of the list are untested, not known bad.
     Sources: ROCm user and kernel-space compatibility (rows in the matrix).
     """
     case.need_vendor("amd")
     rocm = case.facts.rocm.version.known("rocm.version")
     driver = case.facts.rocm.driver.known("rocm.driver")
-    found = software(matrix, "rocm", rocm)
-    setting = settings(case, matrix)[0]
-    for match in applicable(matrix, found, "driver", setting):
-        scheme = str(match.claim.data.get("scheme", ""))
-        if scheme and admits(scheme, driver) is True and admits(match.claim.value, driver) is False:
+    for match in matrix.claims("rocm", "driver-pair", rocm, "amdgpu"):
+        same_scheme = driver.major == rocm.major
+        if same_scheme and admits(match.claim.value, driver) is False:
             yield Fault(
                 f"ROCm {rocm} is tested with amdgpu {match.claim.value}; {driver} is loaded",
                 evidence=(Evidence(f"amdgpu {driver}", case.facts.rocm.driver.at),),
                 remedies=(Remedy("install a driver of that range", reboot=True),),
                 sources=match.claim.source,
-                severity=Severity.WARNING,
             )
 
 

@@ -19,6 +19,9 @@ _WHOLE_ON_DEVICE = ("vllm", "vllm-ascend", "sglang", "tgi", "lmdeploy", "tensorr
 # Sizes by arithmetic leave out scales and embeddings kept at 16 bit; nominal memory is
 # larger than what a driver reports. Only a clear excess counts.
 _CLEAR = 1.1
+# Names under which engines and people state the pool, and what one request asks of it.
+_POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
+_ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
 _OFFLOAD = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
 
 
@@ -97,10 +100,14 @@ def no_room_for_kv(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: vLLM determine_num_available_blocks; vllm-project/vllm issues 7028, 10517, 13882.
     """
     measured = (case.workload.measured.value or {}) if case.workload else {}
-    pool = measured.get("kv_gib", measured.get("kv_cache_gib"))
+    pool = next((measured[k] for k in _POOL if k in measured), None)
+    asked = next((measured[k] for k in _ASKED if k in measured), None)
     tokens, wanted = measured.get("kv_tokens"), count(case, "max_model_len")
     if pool is not None and pool <= 0:
         yield _kv_fault(case, f"{pool:.2f} GiB are left for the KV cache", f"KV cache {pool} GiB")
+    elif pool is not None and asked is not None and asked > pool:
+        what = f"one request needs {asked:.2f} GiB of KV cache and {pool:.2f} are there"
+        yield _kv_fault(case, what, f"KV cache {pool} GiB")
     elif tokens is not None and wanted is not None and tokens < wanted:
         what = f"the KV cache holds {tokens:.0f} tokens and max_model_len is {wanted}"
         yield _kv_fault(case, what, f"KV cache of {tokens:.0f} tokens")
@@ -127,12 +134,40 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not _is_share_of_total(case, matrix):
         raise NotApplicable("the fraction means something else in this engine")
     device, size, _ = _smallest(case, matrix)
-    if _exceeds(need, size * fraction) and not _exceeds(need, size):
+    if _exceeds(need, size):
+        return
+    if not _exceeds(need, size * fraction):
+        yield from _request_exceeds(case, matrix, need, (device, size * fraction))
+    else:
         yield Fault(
             f"gpu_memory_utilization {fraction:g} allows {size * fraction:.1f} GiB, and the "
             f"weights alone take {need.gib:.1f}",
             evidence=_memory_evidence(case, need, device, size),
             remedies=(Remedy("leave it at the default: it caps weights and KV cache together"),),
+            subject=device.id,
+        )
+
+
+def _request_exceeds(
+    case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
+) -> Iterator[Fault]:
+    """One request of full length against what weights leave; plain attention only."""
+    row = known_model(matrix, model_name(case))
+    length = count(case, "max_model_len")
+    if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
+        return
+    ranks = min(count(case, "tensor_parallel_size") or 1, row.kv_heads or 1)
+    bits = 8 if "fp8" in str(argument(case, "kv_cache_dtype")[0]).lower() else 16
+    kv = length * row.kv_bytes_per_token * bits / 16 / ranks / (1 << 30)
+    device, share = room
+    left = share - need.gib
+    if kv > left * _CLEAR:
+        yield Fault(
+            f"one request of {length} tokens needs {kv:.1f} GiB of KV cache; weights leave "
+            f"{left:.1f} GiB of {cards.label(device)}",
+            evidence=_memory_evidence(case, need, device, share),
+            remedies=(Remedy("lower --max-model-len, or use --kv-cache-dtype fp8"),),
+            sources=row.source,
             subject=device.id,
         )
 
@@ -205,6 +240,12 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     yield from _above_sound_share(case, matrix, fraction)
     if case.workload is not None and case.workload.pid is not None:
+        return
+    measured = (case.workload.measured.value or {}) if case.workload else {}
+    whole, left = measured.get("total_gib"), measured.get("free_gib")
+    if whole and left is not None and fraction * whole > left:
+        what = f"{fraction * whole:.1f} GiB are asked for and {left:.1f} are free"
+        yield _fraction_fault(case, what, None)
         return
     for device in case.devices:
         total, free = device.memory_mib.value, device.memory_free_mib.value

@@ -163,11 +163,11 @@ def _least_extrapolated(answers: list[Judgement]) -> ClaimMatch | None:
 def _for_version(matches: list[ClaimMatch], version: Version | None, setting: Setting) -> Judgement:
     """What the claims say about one version, or about an unknown one of no known range."""
     mine = [replace(m, extrapolated=_past(m.claim, version)) for m in matches]
-    mine = [m for m in mine if _covers(m.claim, version) is not False]
+    mine = [m for m in mine if covers(m.claim, version) is not False]
     states = [(m, holds(m.claim, setting)) for m in mine]
     refusing = [(m, state) for m, state in states if m.claim.value in _REFUSALS]
     for match, state in refusing:
-        if state and _covers(match.claim, version):
+        if state and covers(match.claim, version):
             return Judgement(refused=match)
     allowing = [(m, state) for m, state in states if m.claim.value == "supported"]
     allowed = next((m.claim for m, state in allowing if state), None)
@@ -185,7 +185,7 @@ def _same_vendor(claim: Claim, setting: Setting) -> bool:
     return vendor is None or setting.vendor in vendor.split("|")
 
 
-def _covers(claim: Claim, version: Version | None) -> bool | None:
+def covers(claim: Claim, version: Version | None) -> bool | None:
     """Tell whether the claim's range holds the version; None if that is open."""
     if version is None:
         return None if claim.since or claim.until else True
@@ -240,7 +240,7 @@ def covering(
     return [
         replace(match, extrapolated=_past(match.claim, newest))
         for match in matrix.claims(found.name, kind, None, key)
-        if all(_covers(match.claim, version) for version in versions)
+        if all(covers(match.claim, version) for version in versions)
     ]
 
 
@@ -251,7 +251,7 @@ def possible(
     result = []
     for match in matrix.claims(found.name, kind, None, key):
         versions: Iterable[Version | None] = found.versions or (None,)
-        answers = [_covers(match.claim, version) for version in versions]
+        answers = [covers(match.claim, version) for version in versions]
         if any(a is not False for a in answers) and holds(match.claim, setting):
             result.append((match, all(answers)))
     return result

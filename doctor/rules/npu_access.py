@@ -1,0 +1,164 @@
+"""Rules about access to Ascend devices: rights, mounts, and who holds them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Missing, MissingFact
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.npu import is_ascend
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import software
+
+# What npu-smi and DCMI answer: the device is held by another container; start failed.
+_BUSY = re.compile(r"-8020\b|device is used", re.IGNORECASE)
+_NO_START = re.compile(r"-8005\b", re.IGNORECASE)
+_CAPABILITIES = re.compile(r"CapEff\s*[:=]\s*(?:0x)?0+\b", re.IGNORECASE)
+_ABSENT = re.compile(
+    r"\b(?:no|without|missing|lacks)\s+(?:the\s+)?((?:/dev/|/usr/local/Ascend/|/usr/local/dcmi)\S*)"
+)
+_MODE = re.compile(r"\bmode\s*0?([0-7]{3})\b|\b0?([0-7]{3}) (?:\d+|\w+):(?:\d+|\w+)", re.IGNORECASE)
+
+
+@rule("NPU201", cause="npu-permission", severity=Severity.ERROR)
+def npu_nodes_not_accessible(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The process may not open the NPU's device nodes.
+
+    What: the nodes that were found, the rights on them, and the capabilities of the
+        process: root without CAP_DAC_OVERRIDE is bound by modes like anyone else.
+    Why: DCMI answers -8005 and torch_npu finds no device.
+    How to fix: add the user to HwHiAiUser; in a container give the group of the nodes, or
+        CAP_DAC_OVERRIDE.
+    Silent when: rights and capabilities were not looked at.
+    Sources: Project-HAMi/ascend-device-plugin issue 139; capabilities(7).
+    """
+    is_ascend(case, matrix)
+    nodes = case.facts.ascend.nodes
+    runtime = case.scope.runtime.value or ""
+    if nodes.missing is Missing.NOT_PERMITTED:
+        yield _no_access(case, f"the nodes may not be opened ({nodes.at})")
+    elif _CAPABILITIES.search(runtime) and _is_closed_to_others(runtime):
+        yield _no_access(case, "no capabilities, and the nodes are closed to others")
+    elif not nodes.is_known and not runtime:
+        raise MissingFact("ascend.nodes", nodes.missing or Missing.NOT_STATED)
+
+
+def _is_closed_to_others(text: str) -> bool:
+    modes = [match[1] or match[2] for match in _MODE.finditer(text)]
+    return any(mode.endswith("0") for mode in modes)
+
+
+def _no_access(case: Case, why: str) -> Fault:
+    return Fault(
+        f"the NPU cannot be opened: {why}",
+        evidence=(Evidence(why, case.scope.runtime.at or case.facts.ascend.nodes.at),),
+        remedies=(
+            Remedy("add the user to the group of the nodes", ("usermod -aG HwHiAiUser $USER",)),
+            Remedy(
+                "or give the container that group, or the capability",
+                ("docker run --group-add HwHiAiUser ...", "docker run --cap-add DAC_OVERRIDE ..."),
+            ),
+        ),
+    )
+
+
+@rule("NPU202", cause="npu-permission", severity=Severity.ERROR)
+def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The container lacks device nodes or folders of the host's NPU driver.
+
+    What: the devices and mounts of the container against those that the engine's
+        documentation asks for.
+    Why: libascend_hal.so belongs to the host's driver and is not part of any image;
+        without /dev/davinci_manager nothing can be opened.
+    How to fix: the documented --device and -v options, or Ascend Docker Runtime.
+    Silent when: the container's options are not known, or it runs with the Ascend runtime
+        or privileged with its mounts.
+    Sources: vllm-ascend installation page (row in the matrix); vllm-ascend issue 1440.
+    """
+    is_ascend(case, matrix)
+    if case.scope.kind != "container":
+        raise NotApplicable("no container")
+    runtime = case.scope.runtime.value or ""
+    mounts = case.scope.mounts
+    said = _ABSENT.findall(runtime)
+    if said:
+        yield _lacking(case, [text.rstrip(".,;)") for text in said], ())
+        return
+    if not mounts.is_known and "--device" not in runtime:
+        raise MissingFact("mounts of the container", mounts.missing or Missing.NOT_STATED)
+    found = software(matrix, "vllm-ascend", None)
+    for match in applicable(matrix, found, "container", settings(case, matrix)[0], "device-nodes"):
+        held = (*(mounts.value or ()), runtime)
+        wanted = (*match.claim.data.get("devices", ()), *_driver_folders(match.claim.data))
+        absent = [w for w in wanted if not _is_held(w, held, mounts.is_known)]
+        if absent:
+            yield _lacking(case, absent, match.claim.source)
+
+
+def _lacking(case: Case, absent: list[str], sources: tuple[str, ...]) -> Fault:
+    at = case.scope.mounts.at or case.scope.runtime.at
+    return Fault(
+        f"the container lacks {', '.join(absent)}",
+        evidence=(Evidence(f"{len(absent)} missing", at),),
+        remedies=(Remedy("give it devices and driver", _options(absent)),),
+        sources=sources,
+    )
+
+
+def _driver_folders(data: dict[str, object]) -> list[str]:
+    listed = data.get("mounts", ())
+    return [str(m) for m in listed if "driver" in str(m)] if isinstance(listed, list) else []
+
+
+def _is_held(path: str, held: tuple[str, ...], complete: bool) -> bool:
+    """A device is stated by its name; folders only count as absent where mounts were read."""
+    name = path.rpartition("/")[2].removesuffix("N")
+    if path.startswith("/dev/"):
+        return any(name in text for text in held) or name == "davinci"
+    parts = path.split("/")
+    return not complete or any("/".join(parts[:n]) in held for n in range(2, len(parts) + 1))
+
+
+def _options(absent: list[str]) -> tuple[str, ...]:
+    devices = [f"--device {path}" for path in absent if path.startswith("/dev/")]
+    folders = [f"-v {path}:{path}:ro" for path in absent if not path.startswith("/dev/")]
+    return (f"docker run {' '.join((*devices, *folders))} ...",)
+
+
+@rule("NPU203", cause="npu-device-busy", severity=Severity.ERROR)
+def npu_held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Another container or process holds the NPU.
+
+    What: what npu-smi or DCMI answered (-8020), and processes on the devices wanted.
+    Why: a device is given to one container at a time; a second start is refused.
+    How to fix: stop the other container, or choose another device.
+    Silent when: npu-smi answered well. An answer of -8005, which has several reasons, is
+        a warning.
+    Sources: Ascend/cann-container-image issue 46; DCMI error codes.
+    """
+    is_ascend(case, matrix)
+    error = case.facts.ascend.smi_error
+    if error.is_absent:
+        return
+    text = error.known("ascend.smi_error")
+    sure = _BUSY.search(text)
+    if sure or _NO_START.search(text):
+        yield Fault(
+            "another container holds the NPU"
+            if sure
+            else "DCMI did not start: the NPU is held, closed to this user, or needs a reboot",
+            evidence=(Evidence(text[:200], error.at),),
+            remedies=(
+                Remedy(
+                    "find the other user of the device, and stop it or take another device",
+                    ("npu-smi info", "docker ps"),
+                ),
+            ),
+            severity=None if sure else Severity.WARNING,
+        )
+
+
+RULES = (npu_nodes_not_accessible, npu_driver_not_mounted, npu_held_by_another)
