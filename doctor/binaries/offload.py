@@ -21,7 +21,7 @@ PLAIN, PACKED = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _GFX = re.compile(r"gfx\d+-[a-z0-9-]+generic|gfx[0-9a-f]{3,5}(?::[a-z]+[+-])*")
 _HEAD = 64 << 10
 _PAGE = 4096
-_MAX_ENTRIES, _MAX_STEPS = 512, 50_000
+_MAX_ENTRIES, _MAX_ID, _MAX_STEPS = 512, 256, 50_000
 # Per version of a compressed bundle: header length, and the field that holds its total size.
 _PACKED_HEADERS = {1: (20, ""), 2: (24, "<I"), 3: (32, "<Q")}
 _ZLIB = 0
@@ -81,7 +81,9 @@ def _parse_plain(head: bytes) -> tuple[tuple[str, ...], int]:
         (count,) = struct.unpack_from("<Q", head, len(PLAIN))
         for _ in range(min(count, _MAX_ENTRIES)):
             offset, size, length = struct.unpack_from("<QQQ", head, position)
-            name = head[position + 24 : position + 24 + min(length, 256)]
+            if length > _MAX_ID:
+                raise BinaryUnreadable("a broken offload bundle")
+            name = head[position + 24 : position + 24 + length]
             match = _GFX.search(name.decode("ascii", "replace"))
             targets.extend([match[0]] if match else [])
             end = max(end, offset + size)
