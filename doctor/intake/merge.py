@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from doctor.facts import Facts, Reading, Version, to_wire
+from doctor.facts import Device, Facts, Reading, Version, to_wire
 
 # Names by which the records of a list are told apart.
 _KEYS = ("id", "a", "name", "path", "pid", "number", "text")
 _SAME_SIZE = 0.06
+# Words that do not contradict each other (a container may stand in a virtual machine);
+# the one that says more comes first.
+_RANKED = {
+    "platform": ("wsl2", "jetson", "container", "vm", "bare"),
+    "kind": ("container", "image", "conda", "venv"),
+}
 
 
 def merge(*parts: Facts) -> Facts:
@@ -74,13 +81,25 @@ def _reading(
 def _rows(first: tuple[Any, ...], second: tuple[Any, ...], where: str, notes: list[str]) -> Any:
     """Records that share a key become one; the others of the second follow."""
     merged = {_key(row): row for row in first}
-    for row in second:
+    for row in _placed(first, second):
         key = _key(row)
         if key in merged and is_dataclass(row):
             merged[key] = _record(merged[key], row, f"{where}[{key[0]}]", notes)
         else:
             merged.setdefault(key, row)
     return tuple(merged.values())
+
+
+def _placed(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Devices of the second under the ids that the first has for their places on the bus.
+
+    Tools number devices differently; an address that is not one device's own tells nothing.
+    """
+    if not all(isinstance(row, Device) for row in (*first, *second)):
+        return second
+    places = Counter(row.pci.value for row in first)
+    known = {row.pci.value: row.id for row in first if row.pci.value and places[row.pci.value] == 1}
+    return tuple(replace(row, id=known.get(row.pci.value, row.id)) for row in second)
 
 
 def _key(row: Any) -> tuple[str, ...]:
@@ -119,6 +138,9 @@ def _chosen(first: Any, second: Any, where: str, notes: list[str]) -> Any:
         for cut, whole in ((first, second), (second, first)):
             if cut.endswith("...") and whole.startswith(cut[:-3].rstrip()):
                 return whole
+    ranked = _RANKED.get(where.rpartition(".")[2], ())
+    if first in ranked and second in ranked:
+        return min(first, second, key=ranked.index)
     if where.endswith("memory_mib") and isinstance(first, int) and isinstance(second, int):
         # People state nominal sizes: 80 GB is 81559 MiB on the card.
         close = abs(first - second) <= _SAME_SIZE * max(first, second)

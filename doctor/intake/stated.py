@@ -19,7 +19,7 @@ _FALSE = frozenset({"false", "no", "off", "0", "disabled"})
 _NEWER = re.compile(r"(\S{1,40}?)\s*(?:\+|(?:or|and) (?:newer|later|above|higher))")
 _TOKEN = re.compile(r"(?<![\w.])[vV]?\d{1,18}(?:\.\d{1,18})+[\w.+-]{0,80}")
 _LEADING = re.compile(r"[vV]?\d{1,9}(?![\w.])")
-_ALPHA = re.compile(r"(.*?\.?rc\.?\d+)\.(?:alpha|beta)\.?(\d+)", re.IGNORECASE)
+_PREVIEW = re.compile(r"(.{0,40}?rc\.?\d{1,4})\.(alpha|beta)?\.?(\d{1,9})", re.IGNORECASE)
 _BUILD = re.compile(r"b\d+", re.IGNORECASE)
 
 
@@ -63,10 +63,11 @@ def version(text: str, width: int = 3) -> Version | None:
 
 def _in_phrase(text: str) -> Version | None:
     """The version in "2.1.0 (from source)"; None if there are several or none."""
-    ascend = _ALPHA.fullmatch(text)
-    if ascend:
-        # CANN and HDK number the previews of a candidate: RC1.alpha003 comes before RC1.
-        return Version.maybe(f"{ascend[1]}.dev{int(ascend[2][:9])}")
+    numbered = _PREVIEW.fullmatch(text)
+    if numbered:
+        # CANN and HDK number candidates: RC1.alpha003 comes before RC1, rc3.10 after rc3.
+        label = "dev" if numbered[2] else "post"
+        return Version.maybe(f"{numbered[1]}.{label}{int(numbered[3])}")
     tokens = {match[0].rstrip(".-+") for match in _TOKEN.finditer(text)}
     if not tokens and (leading := _LEADING.match(text)):
         tokens = {leading[0]}

@@ -9,8 +9,8 @@ from itertools import islice
 from doctor.facts import Version
 
 # No output of a tool that is read here is longer; logs are kept whole and not parsed.
-LIMIT = 256 << 10
-MAX_FIELDS = 8000
+LIMIT = 160 << 10
+MAX_FIELDS = 5000
 
 _FIELD = re.compile(r"^[ \t]*([A-Za-z][^:\n]{0,70}):(?:[ \t]+([^\n]*)|[ \t]*$)", re.MULTILINE)
 _INDENTED = re.compile(r"^([ \t]*)([^ \t:\n][^:\n]{0,70})(?:[ \t]:[ \t]*([^\n]*))?$", re.MULTILINE)

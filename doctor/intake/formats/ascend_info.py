@@ -11,12 +11,18 @@ from doctor.intake.stated import reading, version
 _LINE = re.compile(r"^[ \t]{0,8}([A-Za-z_]{3,60})[ \t]?=[ \t]?([^\n]{0,300})$", re.MULTILINE)
 _RUNNING = re.compile(r"\[([^:\]\n]{1,60}):([^\]\n]{1,60})\]")
 # A key that only this file has.
-_TELLING = ("ascendhal_version=", "firmware_version=", "_running_version=[", "package_name=Ascend")
+MARKS = (
+    "ascendhal_version=",
+    "firmware_version=",
+    "_running_version=[",
+    "package_name=Ascend",
+    "Driver_Install_Status=",
+)
 
 
 def looks_like(text: str) -> bool:
     """Tell by a key that only one of these files has."""
-    return any(key in text for key in _TELLING)
+    return any(key in text for key in MARKS)
 
 
 def parse(text: str) -> Facts:
@@ -34,13 +40,15 @@ def parse(text: str) -> Facts:
         cann = _version(stated, "version")
     else:
         cann = _running(text)
+    installed = stated.get("driver_install_status")
     return Facts(
+        notes=(f"Ascend driver installation: {installed}",) if installed else (),
         ascend=AscendFacts(
             driver=reading(driver, "driver/version.info"),
             firmware=reading(firmware, "firmware/version.info"),
             cann=reading(cann, "CANN version file"),
             nnal=reading(nnal, "nnal version file"),
-        )
+        ),
     )
 
 

@@ -1,14 +1,13 @@
 """`python -m torch.utils.collect_env` and vLLM's and vllm-ascend's collect_env, old and new.
 
 Old reports have `Key: value` lines under no headings; since vLLM 0.8.5 there are framed
-headings and padded keys. Parts of other tools inside (topology, npu-smi, CANN's file)
-are left to their own formats.
+headings and padded keys. Parts of other tools inside (lscpu, topology, npu-smi, CANN's
+file) are left to their own formats.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from doctor.facts import (
     UNSTATED,
@@ -32,7 +31,6 @@ from doctor.facts import (
 )
 from doctor.intake.environment import SCOPE, package
 from doctor.intake.formats.conda_list import conda_package
-from doctor.intake.formats.lscpu import read_processor
 from doctor.intake.formats.nvidia_smi_list import listed_devices
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
 from doctor.intake.stated import driver_version, reading, version
@@ -41,7 +39,7 @@ from doctor.probes.environment import allowed
 
 AT = "collect_env"
 _BEGIN = re.compile(r"^[ \t]{0,8}PyTorch version[ \t]{0,40}:", re.MULTILINE)
-_SYSTEM = re.compile(r"([^(\n]{1,80}?)\s?\((x86_64|aarch64|arm64|amd64|ppc64le)\)")
+_SYSTEM = re.compile(r"(.{1,100}?) ?\((x86_64|aarch64|arm64|amd64|ppc64le)\)")
 _PLATFORM = re.compile(
     r"Linux-(\S{1,80}?)-(x86_64|aarch64|ppc64le)-with-(?:glibc(\d\.\d{1,3})|\S{1,40})"
 )
@@ -80,22 +78,18 @@ def parse(text: str) -> Facts:
 
 def _host(told: dict[str, str], inside: bool) -> HostFacts:
     """The system, as far as the environment can see it; a container sees its own."""
-    system, platform = (
-        _SYSTEM.match(told.get("OS", "")),
-        _PLATFORM.match(told.get("Python platform", "")),
-    )
+    system = _SYSTEM.fullmatch(told.get("OS", ""))
+    platform = _PLATFORM.match(told.get("Python platform", ""))
     kernel = platform[1] if platform else None
     libc = _libc(told)
-    host = read_processor(told)
     named = platform_of_kernel(kernel or "")
     arch = system[2] if system else platform[2] if platform else ""
-    return replace(
-        host,
+    return HostFacts(
         os=reading(os_release(system[1] if system else _windows(told), ""), AT),
         kernel=reading(kernel, AT),
-        arch=reading(machine_name(arch), AT) if arch else host.arch,
+        arch=reading(machine_name(arch) or None, AT),
         libc=reading(Libc("glibc", libc) if libc else None, AT),
-        platform=seen(named, AT) if named else seen("container", AT) if inside else host.platform,
+        platform=reading(named or ("container" if inside else None), AT),
     )
 
 
@@ -139,7 +133,12 @@ def _devices(text: str) -> Reading[tuple[Device, ...]]:
         r"^(?:Nvidia driver version|cuDNN version|HIP runtime)", head, flags=re.MULTILINE
     )[0]
     found = listed_devices(section.lstrip(), AT)
-    return seen(found, AT) if found else UNSTATED
+    if found:
+        return seen(found, AT)
+    # ROCm's torch names the first device alone: how many there are is not said.
+    name = value_or_none(section.strip().split("\n")[0])
+    alone = listed_devices(f"GPU 0: {name}", AT) if name else ()
+    return seen(alone, AT, partial=True) if alone else UNSTATED
 
 
 def _scope(text: str, told: dict[str, str]) -> Scope:

@@ -22,6 +22,11 @@ _START = re.compile(
     r"|text-generation-launcher |(?:\S{0,200}/)?llama-server )[^\n]{0,4000})",
     re.MULTILINE,
 )
+MARKS = (
+    *("docker run", "podman run", "nerdctl run", "container run", "vllm serve", "sglang serve"),
+    *("lmdeploy serve", "-m vllm.", "-m sglang.", "-m lmdeploy.", "-m tensorrt_llm.", "-m mlx_lm."),
+    *("-m llama_cpp.", "trtllm-serve", "text-generation-launcher", "llama-server"),
+)
 _CONTINUED = re.compile(r"[ \t]*\\[ \t]*\n[ \t]*")
 _ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]{2,60})=(.*)", re.DOTALL)
 # Options of `docker run` that take no value.

@@ -17,6 +17,8 @@ _LEVEL = re.compile(
     r"|^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d|^(?:llama|ggml|llm)_\w{2,40}: |core dumped",
     re.MULTILINE,
 )
+# A log shows what it is at either end.
+_ENDS = 16 << 10
 _FAILURES = ("Traceback (most recent call last)", "Error: ", "CUDA error", " ERROR ", "core dumped")
 # Where engines print their version: a literal, the engine, and the version after it.
 _BANNERS = (
@@ -42,7 +44,9 @@ _PAIR = re.compile(r"\b([a-z][a-z_]{1,60})=('[^'\n]{0,300}'|\"[^\"\n]{0,300}\"|[
 
 def looks_like(text: str) -> bool:
     """Tell by levels, times of day or the beginning of a traceback."""
-    return _LEVEL.search(text) is not None
+    return _LEVEL.search(text[:_ENDS]) is not None or (
+        len(text) > _ENDS and _LEVEL.search(text[-_ENDS:]) is not None
+    )
 
 
 def shows_failure(text: str) -> bool:

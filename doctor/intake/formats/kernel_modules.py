@@ -16,6 +16,7 @@ _DKMS = re.compile(
     r"(added|built|installed|broken)\b",
     re.MULTILINE,
 )
+MARKS = ("Used by", "SecureBoot ", ": installed", ": built", ": added", ": broken")
 _SECURE = re.compile(r"^SecureBoot (enabled|disabled)", re.MULTILINE)
 
 

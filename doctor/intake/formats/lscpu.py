@@ -16,16 +16,12 @@ def looks_like(text: str) -> bool:
 
 
 def parse(text: str) -> Facts:
-    """The processor as this host sees it."""
-    return Facts(host=read_processor(fields(text[text.find("Architecture:") :])))
-
-
-def read_processor(told: dict[str, str]) -> HostFacts:
-    """Facts of lscpu's fields; "Windows Subsystem for Linux" also shows as a hypervisor."""
+    """The processor as this host sees it; WSL shows as a hypervisor."""
+    told = fields(text[text.find("Architecture:") :])
     flags = tuple((told.get("Flags") or told.get("Features") or "").split())
     hypervisor = told.get("Hypervisor vendor", "")
     platform = "wsl2" if "Windows Subsystem" in hypervisor else "vm" if hypervisor else None
-    return HostFacts(
+    host = HostFacts(
         arch=reading(machine_name(told.get("Architecture", "")) or None, AT),
         platform=reading(platform, AT),
         cpu=Cpu(
@@ -34,3 +30,4 @@ def read_processor(told: dict[str, str]) -> HostFacts:
             count=reading(integer(told.get("CPU(s)")), AT),
         ),
     )
+    return Facts(host=host)

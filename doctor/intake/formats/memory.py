@@ -14,6 +14,8 @@ _SHM = re.compile(
     r"^\S{1,20}[ \t]{1,40}(\d[\d.]{0,12}[KMGT]?)[ \t][^\n]{1,80}[ \t]/dev/shm$", re.MULTILINE
 )
 
+MARKS = ("Mem: ", "Mounted on", "/dev/shm")  # noqa: S108 - a row of df
+
 
 def looks_like(text: str) -> bool:
     """Tell by the header of free, or by a row of df for shared memory."""

@@ -15,11 +15,12 @@ _SENTENCES = (
     "npu-smi: error while loading shared libraries",
 )
 _NO_CARD = "There is no NPU card on this server"
+MARKS = (*_SENTENCES, _NO_CARD)
 
 
 def looks_like(text: str) -> bool:
     """Tell by the tool's own sentences."""
-    return _NO_CARD in text or any(sentence in text for sentence in _SENTENCES)
+    return any(mark in text for mark in MARKS)
 
 
 def parse(text: str) -> Facts:

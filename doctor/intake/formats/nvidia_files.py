@@ -19,7 +19,14 @@ _FABRIC = re.compile(
     r"nvidia-fabricmanager\.service[^\n]{0,200}\n(?:[^\n]{0,300}\n){0,3}?"
     r"[ \t]{1,12}Active: (\w{1,20})"
 )
-_FABRIC_VERSION = re.compile(r"Fabric Manager version is ?: ?(\d[\d.]{1,20})", re.IGNORECASE)
+_FABRIC_VERSION = re.compile(r"Fabric Manager version is ?: ?(\d[\d.]{1,20})")
+MARKS = (
+    "NVRM version:",
+    "NVIDIA Container ",
+    "cli-version: ",
+    "nvidia-fabricmanager.service",
+    "Fabric Manager version is",
+)
 
 
 def looks_like(text: str) -> bool:

@@ -13,7 +13,7 @@ AT = "nvidia-smi --query-gpu"
 _FIELD = r"[a-z][a-z0-9_.]{0,50}(?: \[[A-Za-z%]{1,4}\])?"
 _HEADER = re.compile(rf"^{_FIELD}(?:, {_FIELD}){{0,60}}$", re.MULTILINE)
 # A header of words alone is only one if a field of the tool is among them.
-_TELLING = frozenset(
+TELLING = frozenset(
     {
         "compute_cap",
         "driver_version",
@@ -37,9 +37,9 @@ def looks_like(text: str) -> bool:
 
 
 def _header(text: str) -> re.Match[str] | None:
-    if not any(name in text for name in _TELLING):
+    if not any(name in text for name in TELLING):
         return None
-    found = (m for m in _HEADER.finditer(text) if not _TELLING.isdisjoint(_names(m[0])))
+    found = (m for m in _HEADER.finditer(text) if not TELLING.isdisjoint(_names(m[0])))
     return next(found, None)
 
 

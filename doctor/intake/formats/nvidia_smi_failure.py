@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-from doctor.facts import UNSTATED, Facts, Missing, NvidiaFacts, Version, missing, seen
-from doctor.intake.stated import reading
+from doctor.facts import UNSTATED, Facts, Missing, NvidiaFacts, missing, seen
+from doctor.intake.stated import reading, version
 
 AT = "nvidia-smi"
 _REFUSAL = re.compile(r"Failed to initialize NVML: ([^\n]{1,80})")
 _NVML_VERSION = re.compile(r"NVML library version: {0,3}([\d.]{3,20})")
 _NO_DRIVER = "couldn't communicate with the NVIDIA driver"
 _NO_DEVICES = "No devices were found"
+MARKS = ("Failed to initialize NVML", _NO_DRIVER, _NO_DEVICES)
 # Return codes of NVML by the words that nvmlErrorString has for them (nvml.h).
 _CODES = {
     "insufficient permissions": 4,
@@ -28,7 +29,7 @@ _CODES = {
 
 def looks_like(text: str) -> bool:
     """Tell by the tool's own sentences."""
-    return "Failed to initialize NVML" in text or _NO_DRIVER in text or _NO_DEVICES in text
+    return any(mark in text for mark in MARKS)
 
 
 def parse(text: str) -> Facts:
@@ -39,7 +40,8 @@ def parse(text: str) -> Facts:
     return Facts(
         nvidia=NvidiaFacts(
             driver=missing(Missing.NOT_THERE, AT) if unloaded else UNSTATED,
-            userspace=reading(Version.maybe(library[1].rstrip(".")) if library else None, AT),
+            # The tool leaves the last number out: 550.144 is any of 550.144.*.
+            userspace=reading(version(library[1].rstrip(".")) if library else None, AT),
             nvml_error=reading(9 if unloaded and code is None else code, AT),
             nvml_devices=seen(0, AT) if _NO_DEVICES in text else UNSTATED,
         ),

@@ -11,7 +11,7 @@ from doctor.intake.stated import reading
 
 AT = "nvidia-smi -L"
 _LINE = re.compile(
-    r"^[ \t]{0,8}(?:GPU {1,3}(\d{1,3}): {0,3}([^\n(]{1,100}?)"
+    r"^[ \t]{0,8}(?:GPU {1,3}(\d{1,3}): {0,3}([^\n]{1,100}?)"
     r"|MIG (\S{1,20}) {1,9}Device {1,3}(\d{1,3}):)"
     r"[ \t]*(?:\(UUID: ([\w/-]{1,80})\)|\((gfx[0-9a-f]{3,5})[^)\n]{0,40}\))?[ \t]*$",
     re.MULTILINE,

@@ -31,6 +31,7 @@ class Answers:
 
     def add(self, path: str, value: str) -> None:
         """Keep a field; the first of a repeated group begins a new record."""
+        path = path.replace("processes/process id/", "processes/", 1)
         for prefix, first, records in (
             ("mig device/", "index", self.instances),
             ("processes/", "process id", self.processes),
@@ -81,7 +82,7 @@ def _licensed(stated: list[str | None]) -> bool | None:
 
 def _read_text(text: str) -> tuple[Answers, list[Answers]]:
     """Split the log at the lines that name a device."""
-    parts = _DEVICE.split(text[text.find("NVSMI LOG") :][: LIMIT * 2], _MAX_DEVICES)
+    parts = _DEVICE.split(text[text.find("NVSMI LOG") :][:LIMIT], _MAX_DEVICES)
     head = Answers()
     for path, value in indented(parts[0]):
         head.add("/".join(path), value)
@@ -115,7 +116,7 @@ _XML_NAMES = {
 def _read_xml(text: str) -> tuple[Answers, list[Answers]]:
     """Read the XML. Entities are refused: the tool writes none, and they can explode."""
     body = text[text.find(_XML_HEAD) :]
-    body = body[: body.find("</nvidia_smi_log>") + len("</nvidia_smi_log>")][: LIMIT * 4]
+    body = body[: body.find("</nvidia_smi_log>") + len("</nvidia_smi_log>")][: 2 * LIMIT]
     head = Answers()
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - cut from its root on: it has no DTD

@@ -19,6 +19,7 @@ _RPM = re.compile(
     r"^([A-Za-z][\w+.-]{1,80}?)-(\d[\w.+~^]{0,40}-[\w.+~^]{1,40})\.(?:x86_64|aarch64|noarch)$",
     re.MULTILINE,
 )
+RPM_MARKS = (".x86_64\n", ".aarch64\n", ".noarch\n")
 _MAX = 20_000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from doctor.facts import Facts
 from doctor.intake.formats import (
@@ -47,48 +48,71 @@ from doctor.intake.formats import (
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of output. `loose` ones have no heading: tried only where nothing else fits."""
+    """One kind of output. `marks` are literals of which it has at least one.
+
+    `loose` ones have no heading: they are tried only where nothing else fits. `long` ones
+    are read beyond the size that others have.
+    """
 
     name: str
     looks_like: Callable[[str], bool]
     parse: Callable[[str], Facts]
+    marks: tuple[str, ...] = ()
     loose: bool = False
+    long: bool = False
+
+    def fits(self, text: str) -> bool:
+        """Tell whether a text holds this format."""
+        marked = not self.marks or any(mark in text for mark in self.marks)
+        return marked and self.looks_like(text)
+
+
+def _strict(name: str, module: Any, *marks: str) -> Format:
+    return Format(name, module.looks_like, module.parse, marks)
+
+
+def _long(name: str, module: Any, *marks: str) -> Format:
+    return Format(name, module.looks_like, module.parse, marks, long=True)
+
+
+def _loose(name: str, module: Any) -> Format:
+    return Format(name, module.looks_like, module.parse, loose=True)
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("nvidia-smi -q", nvidia_smi_query.looks_like, nvidia_smi_query.parse),
-    Format("nvidia-smi --query-gpu", nvidia_smi_csv.looks_like, nvidia_smi_csv.parse),
-    Format("nvidia-smi", nvidia_smi_table.looks_like, nvidia_smi_table.parse),
-    Format("nvidia-smi failure", nvidia_smi_failure.looks_like, nvidia_smi_failure.parse),
-    Format("nvidia-smi -L", nvidia_smi_list.looks_like, nvidia_smi_list.parse),
-    Format("topology matrix", topology.looks_like, topology.parse),
-    Format("npu-smi info", npu_smi.looks_like, npu_smi.parse),
-    Format("npu-smi board", npu_smi_board.looks_like, npu_smi_board.parse),
-    Format("npu-smi failure", npu_smi_failure.looks_like, npu_smi_failure.parse),
-    Format("Ascend version file", ascend_info.looks_like, ascend_info.parse),
-    Format("amd-smi", amd_smi.looks_like, amd_smi.parse),
-    Format("rocm-smi", rocm_smi.looks_like, rocm_smi.parse),
-    Format("rocminfo", rocminfo.looks_like, rocminfo.parse),
-    Format("collect_env", collect_env.looks_like, collect_env.parse),
-    Format("check_env", check_env.looks_like, check_env.parse),
-    Format("pip list", pip_list.looks_like, pip_list.parse),
-    Format("conda list", conda_list.looks_like, conda_list.parse),
-    Format("project file", project_file.looks_like, project_file.parse),
-    Format("docker inspect", docker_inspect.looks_like, docker_inspect.parse),
-    Format("docker info", docker_info.looks_like, docker_info.parse),
-    Format("lscpu", lscpu.looks_like, lscpu.parse),
-    Format("lspci", lspci.looks_like, lspci.parse),
-    Format("os-release", os_release.looks_like, os_release.parse),
-    Format("uname", uname.looks_like, uname.parse),
-    Format("ldd --version", ldd.looks_like, ldd.parse),
-    Format("nvcc --version", nvcc.looks_like, nvcc.parse),
-    Format("NVIDIA driver files", nvidia_files.looks_like, nvidia_files.parse),
-    Format("kernel modules", kernel_modules.looks_like, kernel_modules.parse),
-    Format("kernel log", kernel_log.looks_like, kernel_log.parse),
-    Format("system packages", packages.looks_like, packages.parse),
-    Format("memory", memory.looks_like, memory.parse),
-    Format("command line", command_line.looks_like, command_line.parse),
-    Format("pip freeze", pip_freeze.looks_like, pip_freeze.parse, loose=True),
-    Format("requirements", requirements.looks_like, requirements.parse, loose=True),
-    Format("log", engine_log.looks_like, engine_log.parse, loose=True),
+    _strict("nvidia-smi -q", nvidia_smi_query, "NVSMI LOG", "<nvidia_smi_log>"),
+    _strict("nvidia-smi --query-gpu", nvidia_smi_csv, *nvidia_smi_csv.TELLING),
+    _strict("nvidia-smi", nvidia_smi_table, "NVIDIA-SMI "),
+    _strict("nvidia-smi failure", nvidia_smi_failure, *nvidia_smi_failure.MARKS),
+    _strict("nvidia-smi -L", nvidia_smi_list, "(UUID: GPU-"),
+    _strict("topology matrix", topology, "GPU0\t", "NPU0\t", "GPU0 ", "NPU0 "),
+    _strict("npu-smi info", npu_smi, "npu-smi "),
+    _strict("npu-smi board", npu_smi_board, "NPU ID"),
+    _strict("npu-smi failure", npu_smi_failure, *npu_smi_failure.MARKS),
+    _strict("Ascend version file", ascend_info, *ascend_info.MARKS),
+    _strict("amd-smi", amd_smi, "AMD-SMI ", "AMDSMI Tool", "MARKET_NAME", '"market_name"', "BDF: "),
+    _strict("rocm-smi", rocm_smi, "ROCm System Management Interface"),
+    _strict("rocminfo", rocminfo, "HSA System Attributes", "HSA Agents"),
+    _strict("collect_env", collect_env, "CUDA used to build PyTorch"),
+    _strict("check_env", check_env, "\nPyTorch: "),
+    _strict("pip list", pip_list, "Package ", "Version: ", '"version"'),
+    _strict("conda list", conda_list, "# packages in environment at", "# Name "),
+    _long("project file", project_file, "[[package]]", "[project]", "[tool.poetry"),
+    _strict("docker inspect", docker_inspect, '"HostConfig"', '"RepoTags"'),
+    _strict("docker info", docker_info, "Server Version:", '"ServerVersion"', "Server:"),
+    _strict("lscpu", lscpu, "Architecture:"),
+    _strict("lspci", lspci, "]: "),
+    _strict("os-release", os_release, "PRETTY_NAME=", "VERSION_ID=", "Distributor ID:"),
+    _strict("uname", uname, "Linux "),
+    _strict("ldd --version", ldd, "ldd (", "musl libc"),
+    _strict("nvcc --version", nvcc, "Cuda compilation tools, release"),
+    _strict("NVIDIA driver files", nvidia_files, *nvidia_files.MARKS),
+    _strict("kernel modules", kernel_modules, *kernel_modules.MARKS),
+    _strict("kernel log", kernel_log, "NVRM: "),
+    _long("system packages", packages, "\nii ", "\nhi ", *packages.RPM_MARKS),
+    _strict("memory", memory, *memory.MARKS),
+    _strict("command line", command_line, *command_line.MARKS),
+    _loose("pip freeze", pip_freeze),
+    _loose("requirements", requirements),
+    _loose("log", engine_log),
 )
