@@ -31,7 +31,7 @@ _ARCH_SPECIFIC, _FAMILY = 0x100000, 0x200000
 _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _ENTRY_HEADER = range(48, 4097)
-_MAX_STEPS = 250_000
+_MAX_STEPS = 100_000
 _MAX_SAMPLE = 256 << 10
 
 _Key = tuple[int, int, int, int, int]  # kind, arch, flags that matter, ISA major and minor

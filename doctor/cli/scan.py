@@ -9,7 +9,12 @@ import click
 
 @click.command("scan")
 @click.argument("path", metavar="FILE|WHEEL|FOLDER", type=click.Path())
-@click.option("--cc", multiple=True, metavar="8.9", help="Can a card of this compute capability?")
+@click.option(
+    "--cc",
+    multiple=True,
+    metavar="8.9",
+    help="For a card of this compute capability; by default for those of this machine.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("-v", "--verbose", is_flag=True, help="Name everything that is needed.")
 @click.pass_context
@@ -26,6 +31,7 @@ def command(ctx: click.Context, path: str, cc: tuple[str, ...], form: str, verbo
       doctor scan .venv --format json
     """
     from doctor.matrix import load_matrix
+    from doctor.probes.local import LocalHost
     from doctor.report.output import terminal_style
     from doctor.report.progress import ByteProgress
     from doctor.report.scan import render_json, render_text
@@ -34,7 +40,7 @@ def command(ctx: click.Context, path: str, cc: tuple[str, ...], form: str, verbo
     style = terminal_style(sys.stdout, verbose)
     progress = ByteProgress(sys.stderr, style.width)
     try:
-        report = scan_for(path, cc, load_matrix(), progress)
+        report = scan_for(path, cc, LocalHost(), load_matrix(), progress)
     finally:
         progress.close()
     text = render_json(report) if form == "json" else render_text(report, style)

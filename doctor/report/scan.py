@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ def render_json(report: ScanReport) -> str:
 def _file(report: ScanReport, row: ScanRow) -> dict[str, Any]:
     contents = row.file.contents
     data: dict[str, Any] = to_wire(contents.binary(row.file.path))
+    if row.missing is not None:
+        data["unresolved"] = list(row.missing)
     data["compression"] = list(contents.compression)
     data["soname"] = contents.linkage.soname
     data["coverage"] = {
@@ -139,13 +142,11 @@ def _summary(report: ScanReport, plain: int, style: Style) -> list[str]:
     floors = [c.glibc for c in contents]
     glibc = max((f for f in floors if f), key=lambda version: version.low, default=None)
     cuda = sorted({str(c.binary("").cuda) for c in contents if c.binary("").cuda})
-    own = {row.file.path.rsplit("/", 1)[-1] for row in report.rows}
-    own |= {c.linkage.soname for c in contents}
-    outside = sorted({name for c in contents for name in c.linkage.needed} - own)
     lines = _field("glibc", f"{glibc} or newer" if glibc else "", style)
     lines += _field("CUDA", ", ".join(f"runtime {version}" for version in cuda), style)
     lines += _field("Ascend", ", ".join(report.scan.socs), style)
-    lines += _field("outside", _names(outside, style), style)
+    lines += _field("missing", _names(_missing(report), style), style)
+    lines += _field("outside", _names(_outside(report), style), style)
     lines += _field("plain", f"{_count(plain)} without GPU code" if plain else "", style)
     for row in report.rows:
         if row.file.contents.unreadable:
@@ -154,6 +155,21 @@ def _summary(report: ScanReport, plain: int, style: Style) -> list[str]:
     lines += _field("note", report.scan.incomplete, style)
     legend = any(_result(tally) not in ("", "yes") for row in report.rows for tally in row.tallies)
     return lines + _field("legend", _LEGEND if legend else "", style)
+
+
+def _missing(report: ScanReport) -> list[str]:
+    """Libraries that this machine does not have, each with the number of files that ask for it."""
+    asked = Counter(name for row in report.rows for name in row.missing or ())
+    return [f"{name} ({count})" for name, count in sorted(asked.items())]
+
+
+def _outside(report: ScanReport) -> list[str]:
+    """What an archive asks for and does not hold; whether it is there only its home can tell."""
+    if any(row.missing is not None for row in report.rows):
+        return []
+    links = [row.file.contents.linkage for row in report.rows]
+    own = {row.file.path.rsplit("/", 1)[-1] for row in report.rows} | {k.soname for k in links}
+    return sorted({name for link in links for name in link.needed} - own)
 
 
 def _names(names: Sequence[str], style: Style) -> str:

@@ -155,7 +155,9 @@ def test_cache_of_this_machine_lists_what_ldconfig_lists() -> None:
     listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("no ldconfig here")
-    wanted = set(re.findall(r"^\t(\S+) \(libc6,(?:x86-64|AArch64)\) => (\S+)$", listed.stdout, re.M))
+    wanted = set(
+        re.findall(r"^\t(\S+) \(libc6,(?:x86-64|AArch64)\) => (\S+)$", listed.stdout, re.M)
+    )
     cache = parse_cache(read_bytes("/etc/ld.so.cache", 16 << 20))
     assert {(name, path) for (_, name), paths in cache.items() for path in paths} == wanted
 

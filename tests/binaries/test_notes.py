@@ -78,7 +78,9 @@ def test_any_text_in_a_note(text: str) -> None:
     st.sampled_from(["Driver", "device", "CUDA Version"]), c)))  # fmt: skip
 def test_any_json_in_a_note(value: object) -> None:
     found = notes.parse_compatibility(json.dumps(value))
-    assert found is None or found.branches is None or all(isinstance(b, int) for b in found.branches)
+    assert (
+        found is None or found.branches is None or all(isinstance(b, int) for b in found.branches)
+    )
 
 
 def _bundle(*targets: str) -> bytes:
