@@ -27,12 +27,14 @@ class ScanRow:
     """One file with its count per card, in the order of the cards.
 
     `missing` are libraries that this machine does not have for it; None where that
-    cannot be told, as for a member of a wheel.
+    cannot be told, as for a member of a wheel. `ptx_cuda` is the oldest CUDA, and so
+    the oldest driver's, that compiles its newest PTX.
     """
 
     file: Scanned
     tallies: tuple[Tally, ...]
     missing: tuple[str, ...] | None = None
+    ptx_cuda: Version | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ def scan_for(
             file,
             tuple(tally(file.contents.kernels, card, matrix.tegra) for card in wanted),
             missing.get(file.path),
+            _ptx_cuda(file, matrix),
         )
         for file in found.files
     )
@@ -94,6 +97,11 @@ def _usual_cards(matrix: Matrix) -> tuple[ComputeCapability, ...]:
     targets = map(CodeTarget.parse, newest.targets if newest else ())
     plain = {target.capability for target in targets if not target.suffix}
     return tuple(sorted(plain - matrix.tegra))
+
+
+def _ptx_cuda(file: Scanned, matrix: Matrix) -> Version | None:
+    isas = [t.isa for kernels in file.contents.kernels for t in kernels.targets if t.isa]
+    return matrix.cuda_of_isa(max(isas)) if isas else None
 
 
 def _missing(found: Scan, host: Host) -> dict[str, tuple[str, ...]]:

@@ -20,6 +20,7 @@ _LEGEND = (
     "JIT: only PTX, compiled at the first start; no: nothing that this card can run"
 )
 _NAMES_SHOWN = 12
+_NAME_WIDTH, _CODE_WIDTH = 24, 28
 
 
 def render_json(report: ScanReport) -> str:
@@ -43,6 +44,8 @@ def _file(report: ScanReport, row: ScanRow) -> dict[str, Any]:
     data: dict[str, Any] = to_wire(contents.binary(row.file.path))
     if row.missing is not None:
         data["unresolved"] = list(row.missing)
+    if row.ptx_cuda is not None:
+        data["ptx_cuda"] = str(row.ptx_cuda)
     data["compression"] = list(contents.compression)
     data["soname"] = contents.linkage.soname
     data["coverage"] = {
@@ -93,8 +96,9 @@ def _table(report: ScanReport, rows: Sequence[ScanRow], style: Style) -> list[st
     head = ["file", "CUDA", *(str(card) for card in report.cards), "GPU code (compute_80@9.0: PTX)"]
     cells = [_cells(row, _shared(report)) for row in rows]
     widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head) - 1)]
-    widths[0] = min(widths[0], max(style.width // 2, 24))
-    room = max(style.width - sum(widths) - 2 * len(widths), 24)
+    others = sum(widths[1:]) + 2 * len(widths)
+    widths[0] = min(widths[0], max(style.width - others - _CODE_WIDTH, _NAME_WIDTH))
+    room = max(style.width - others - widths[0], _CODE_WIDTH)
     lines = []
     for line in [head, *cells]:
         name = textwrap.wrap(line[0], widths[0]) or [""]
@@ -116,9 +120,10 @@ def _shared(report: ScanReport) -> str:
 
 def _cells(row: ScanRow, shared: str) -> list[str]:
     contents = row.file.contents
-    runtime = contents.binary("").cuda
     results = [_result(tally) for tally in row.tallies]
-    cuda = str(contents.toolkit or runtime or "")
+    cuda = str(contents.toolkit or contents.binary("").cuda or "")
+    if not cuda and row.ptx_cuda is not None:
+        cuda = f"{row.ptx_cuda} (PTX)"
     name = clean_line(row.file.path.removeprefix(shared))
     return [name, cuda, *results, clean_line(" ".join(_code(row)), 2000)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -27,7 +28,8 @@ def oracle(path: Path) -> Linkage:
     """What pyelftools says of the same file, in our words."""
     with path.open("rb") as file:
         read = ELFFile(file)
-        tags = [t for s in read.iter_segments("PT_DYNAMIC") for t in s.iter_tags()]
+        segments: Any = read.iter_segments("PT_DYNAMIC")
+        tags = [tag for segment in segments for tag in segment.iter_tags()]
         texts = {tag: [t for t in tags if t.entry.d_tag == f"DT_{tag}"] for tag in _TAGS}
         needs = read.get_section_by_name(".gnu.version_r")
         defined = read.get_section_by_name(".gnu.version_d")
@@ -44,13 +46,13 @@ def oracle(path: Path) -> Linkage:
 _TAGS = ("SONAME", "NEEDED", "RPATH", "RUNPATH")
 
 
-def _needs(section: object) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for library, versions in section.iter_versions():  # type: ignore[attr-defined]
+def _needs(section: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for library, versions in section.iter_versions():
         yield library.name, tuple(v.name for v in versions if not v.entry.vna_flags & 2)
 
 
-def _provides(section: object) -> Iterator[str]:
-    for version, names in section.iter_versions():  # type: ignore[attr-defined]
+def _provides(section: Any) -> Iterator[str]:
+    for version, names in section.iter_versions():
         name = next(iter(list(names))).name
         if not version.entry.vd_flags & 1:
             yield name

@@ -106,8 +106,8 @@ def test_rpath_of_the_program_serves_all(tree: Path) -> None:
 
 def test_versions_that_the_taken_library_lacks(tree: Path) -> None:
     Library(soname="libdep.so.1", provides=("DEP_1", "DEP_2")).write(tree / "run/libdep.so.1")
-    wanted = {"libdep.so.1": ("DEP_2", "DEP_3")}
-    user = Library(needed=("libdep.so.1",), requires=wanted, runpath=f"{tree}/run")
+    wanted = ("DEP_2", "DEP_3")
+    user = Library(needed=("libdep.so.1",), requires={"libdep.so.1": wanted}, runpath=f"{tree}/run")
     found = _open(user.write(tree / "app" / "libuser.so"))
     assert found.missing_versions == ["libdep.so.1: DEP_3"]
 

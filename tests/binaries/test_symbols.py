@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -40,7 +41,7 @@ def test_symbols_of_real_libraries_are_those_of_pyelftools() -> None:
     some = [p for p in sorted(Path(sys.prefix).rglob("*.so")) if not p.is_symlink()][::12]
     for path in some:
         with path.open("rb") as file:
-            table = ELFFile(file).get_section_by_name(".dynsym")
+            table: Any = ELFFile(file).get_section_by_name(".dynsym")
             rows = [(s.name, s.entry) for s in table.iter_symbols() if s.name]
         undefined = {
             n for n, e in rows if e.st_shndx == "SHN_UNDEF" and e.st_info.bind != "STB_WEAK"
