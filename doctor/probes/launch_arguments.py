@@ -51,6 +51,26 @@ def parse_arguments(engine: str, argv: tuple[str, ...]) -> dict[str, Any]:
     return args
 
 
+def hide_secrets(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command line with keys and tokens cut."""
+    hidden = []
+    previous = ""
+    for word in argv:
+        option, equals, value = word.partition("=")
+        if _is_hidden(previous) and not word.startswith("-"):
+            hidden.append(CUT)
+        elif equals and word.startswith("-"):
+            hidden.append(f"{option}={CUT if _is_hidden(option) else cut_secret('', value)}")
+        else:
+            hidden.append(cut_secret("", word))
+        previous = word
+    return tuple(hidden)
+
+
+def _is_hidden(option: str) -> bool:
+    return option.startswith("-") and re.sub(r"[-.]+", "_", option.lstrip("-").lower()) in _HIDDEN
+
+
 def _positional_model(engine: str, argv: tuple[str, ...]) -> str:
     for verb, engines in _MODEL_AFTER.items():
         if engine in engines and verb in argv:

@@ -34,6 +34,7 @@ _WANTED = re.compile(
     )
 )
 _FIELD = re.compile(r"^([A-Z][A-Za-z-]*): (.*)$", re.MULTILINE)
+_HELD = re.compile(r"^Package: (\S+)\nStatus: hold ok installed$", re.MULTILINE)
 _RPM_FORMAT = r"%{NAME}\t%{VERSION}-%{RELEASE}\t%{SOURCERPM}\n"
 
 
@@ -80,6 +81,11 @@ def parse_dpkg_status(text: str) -> tuple[tuple[SystemPackage, bool], ...]:
     return tuple(found)
 
 
+def parse_holds(text: str) -> tuple[str, ...]:
+    """Names of all packages on hold, whatever they are."""
+    return tuple(_HELD.findall(text))
+
+
 def parse_rpm_list(text: str) -> tuple[SystemPackage, ...]:
     """Lines of name, version and source as asked for."""
     rows = [line.split("\t") for line in text.splitlines()]
@@ -96,7 +102,7 @@ def _ask_rpm(host: Host) -> Reading[tuple[SystemPackage, ...]]:
 
 
 def _apt_held(host: Host, status: str) -> Reading[HeldPackages]:
-    holds = re.findall(r"^Package: (\S+)\nStatus: hold ok installed$", status, re.MULTILINE)
+    holds = parse_holds(status)
     pins: list[str] = []
     paths = ["/etc/apt/preferences"]
     folder = "/etc/apt/preferences.d"
@@ -106,7 +112,7 @@ def _apt_held(host: Host, status: str) -> Reading[HeldPackages]:
         if not (text.is_known or text.is_absent):
             return relay(text)
         pins += parse_preferences(text.value or "")
-    return seen(HeldPackages(tuple(holds), tuple(pins)), f"{DPKG_STATUS}, {folder}")
+    return seen(HeldPackages(holds, tuple(pins)), f"{DPKG_STATUS}, {folder}")
 
 
 def _is_read(name: str) -> bool:

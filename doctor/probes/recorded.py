@@ -4,12 +4,13 @@ A recording is a folder:
 
     files/...       files with their text, at their paths
     paths.json      {path: reason | [names] | {stat}}: folders by their names, things that
-                    have no text here, and why something could not be read
+                    have no text here, and why something could not be read ("missing" in
+                    a stat: why its content could not)
     links.json      {path: where the link leads}
     commands.json   [{"argv": [...], "returncode": 0, "stdout": text or lines, "stderr": ...}
                     or {"argv": [...], "missing": reason}]
     sockets.json    {socket: {target: JSON or text or {"missing": reason}}}
-    disks.json      {path: {"total_mib": n, "free_mib": n}}
+    disks.json      {path: {"total_mib": n, "free_mib": n} or {"missing": reason}}
     nvml.json       what `probes.nvml` answered, or {"missing": reason}
     env.json        {name: value}
     host.json       {"unlisted": reason}: what holds for all that is not in the recording
@@ -55,7 +56,7 @@ class RecordedHost:
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Text of a file of the recording."""
         real = self._real(path)
-        reason = self._reason(real)
+        reason = self._content_reason(real)
         if reason is not None:
             return missing(reason, path)
         try:
@@ -68,7 +69,7 @@ class RecordedHost:
     def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
         """Names in a folder: those of paths.json, or those that the recording holds."""
         real = self._real(path)
-        reason = self._reason(real)
+        reason = self._content_reason(real)
         if reason is not None:
             return missing(reason, path)
         names = self._paths.get(real)
@@ -104,6 +105,8 @@ class RecordedHost:
         entry = self._disks.get(path)
         if entry is None:
             return missing(self._unlisted, path)
+        if "missing" in entry:
+            return missing(_REASONS.get(entry["missing"], Missing.NOT_STATED), path)
         return seen(DiskUsage(entry["total_mib"], entry["free_mib"]), path)
 
     def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:  # noqa: ARG002
@@ -156,8 +159,16 @@ class RecordedHost:
         return real in self._names or real in self._paths or os.path.isfile(self._files + real)
 
     def _reason(self, real: str) -> Optional[Missing]:
+        """Why the path has no answer at all, if the recording says so."""
         stated = self._paths.get(real)
         return _REASONS.get(stated, Missing.NOT_STATED) if isinstance(stated, str) else None
+
+    def _content_reason(self, real: str) -> Optional[Missing]:
+        """Why the content of something that is there could not be read."""
+        stated = self._paths.get(real)
+        if isinstance(stated, dict) and "missing" in stated:
+            return _REASONS.get(stated["missing"], Missing.NOT_STATED)
+        return self._reason(real)
 
     def _folders(self) -> dict[str, set[str]]:
         """Names of each folder, from everything that the recording says to exist."""

@@ -1,0 +1,249 @@
+"""Write a host down: every question that the probes ask, with its answer.
+
+The result is a recorded host: a test fixture, or what a person attaches to a report. It
+is scrubbed and condensed; texts of files that no probe reads are never in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Optional
+
+from doctor.errors import UsageError
+from doctor.facts import Facts, Missing, Reading, to_wire
+from doctor.probes.collect import Options, collect
+from doctor.probes.condense import condense, condense_answer, condense_info, condense_names
+from doctor.probes.environment import cut_secret
+from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat, Host
+from doctor.probes.launch_arguments import hide_secrets
+from doctor.probes.processes import engine_of, environ_of, parse_cmdline
+from doctor.probes.rooted import resolve
+from doctor.probes.scrub import Scrubber
+
+_PROCESS = re.compile(r"/proc/(\d+)(?:/|$)")
+
+
+class RecordingHost:
+    """Passes every question on to another host and keeps the answers."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.texts: dict[str, Reading[str]] = {}
+        self.folders: dict[str, Reading[tuple[str, ...]]] = {}
+        self.links: dict[str, Reading[str]] = {}
+        self.stats: dict[str, Reading[FileStat]] = {}
+        self.disks: dict[str, Reading[DiskUsage]] = {}
+        self.commands: dict[tuple[str, ...], Reading[CommandResult]] = {}
+        self.sockets: dict[tuple[str, str], Reading[str]] = {}
+        self.driver: Optional[Reading[dict[str, object]]] = None
+
+    def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
+        """Pass on and keep; of two readings the longer one."""
+        answer = self.host.read_text(path, limit)
+        known = self.texts.get(path)
+        if known is None or len(answer.value or "") > len(known.value or ""):
+            self.texts[path] = answer
+        return answer
+
+    def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
+        """Pass on and keep."""
+        return self.folders.setdefault(path, self.host.list_dir(path))
+
+    def real_path(self, path: str) -> Reading[str]:
+        """Pass on and keep."""
+        return self.links.setdefault(path, self.host.real_path(path))
+
+    def stat(self, path: str) -> Reading[FileStat]:
+        """Pass on and keep."""
+        return self.stats.setdefault(path, self.host.stat(path))
+
+    def disk(self, path: str) -> Reading[DiskUsage]:
+        """Pass on and keep."""
+        return self.disks.setdefault(path, self.host.disk(path))
+
+    def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:
+        """Pass on and keep."""
+        return self.commands.setdefault(argv, self.host.run(argv, timeout_s))
+
+    def get(self, socket: str, target: str, timeout_s: float = 5.0) -> Reading[str]:
+        """Pass on and keep."""
+        key = (socket, target)
+        return self.sockets.setdefault(key, self.host.get(socket, target, timeout_s))
+
+    def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:
+        """Pass on and keep."""
+        self.driver = self.host.nvml(timeout_s)
+        return self.driver
+
+    def environ(self) -> dict[str, str]:
+        """Pass on."""
+        return self.host.environ()
+
+    def local_path(self, path: str) -> Optional[str]:
+        """Pass on; the content of binaries is not recorded."""
+        return self.host.local_path(path)
+
+
+def record(host: Host, folder: str, options: Optional[Options] = None) -> Facts:
+    """Collect the facts of a host and write it down, with its facts as facts.json.
+
+    Raises UsageError if the folder is not empty or cannot be written.
+    """
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise UsageError(f"{folder} is not empty", "name a new folder")
+    recorder = RecordingHost(host)
+    facts = collect(recorder, options or Options())
+    scrubber = Scrubber(
+        host.environ().get("HOME", ""),
+        (host.read_text("/proc/sys/kernel/hostname").value or "").strip(),
+    )
+    try:
+        _Writer(folder, recorder, scrubber).write(facts)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}", "name a folder that can be made") from error
+    return facts
+
+
+class _Writer:
+    """Lays the answers out as `probes.recorded` reads them."""
+
+    def __init__(self, folder: str, recorder: RecordingHost, scrubber: Scrubber) -> None:
+        self.folder = folder
+        self.answers = recorder
+        self.scrub = scrubber
+        self.engines = self._engines()
+        self.links: dict[str, str] = {}
+        self._learn_links()
+
+    def write(self, facts: Facts) -> None:
+        """Write all files of the recording."""
+        os.makedirs(self.folder, exist_ok=True)
+        self._json("host.json", {"unlisted": Missing.NOT_STATED.value})
+        self._json("links.json", self.links)
+        self._json("paths.json", {**self._missing(), **self._present()})
+        self._json("commands.json", [_command(a, r) for a, r in self.answers.commands.items()])
+        self._json("sockets.json", self._sockets())
+        self._json("disks.json", self._disks())
+        self._json("env.json", self.answers.environ())
+        if self.answers.driver is not None:
+            driver = self.answers.driver
+            self._json("nvml.json", driver.value if driver.is_known else _reason(driver))
+        for path, answer in self.answers.texts.items():
+            if answer.value is not None and self._is_kept(path):
+                self._text(path, answer.value)
+        self._json("facts.json", to_wire(facts))
+
+    def _engines(self) -> frozenset[str]:
+        """Ids of the processes that are engines; others are nobody's business."""
+        found = set()
+        for path, answer in self.answers.texts.items():
+            match = _PROCESS.match(path)
+            if match and path.endswith("/cmdline") and engine_of(parse_cmdline(answer.value or "")):
+                found.add(match[1])
+        return frozenset(found)
+
+    def _learn_links(self) -> None:
+        """Links by the real path of their folder, folders before what lies in them."""
+        for asked, real in sorted(self.answers.links.items()):
+            folder, _, name = asked.rpartition("/")
+            place = f"{self._place(folder).rstrip('/')}/{name}"
+            if real.value is not None and real.value != place and self._is_kept(asked):
+                self.links[place] = real.value
+
+    def _is_kept(self, path: str) -> bool:
+        match = _PROCESS.match(path)
+        return match is None or match[1] == "1" or match[1] in self.engines
+
+    def _place(self, path: str) -> str:
+        """Where the recorded host will look for a path."""
+        try:
+            return resolve(path, self.links.get) or "/"
+        except OSError:
+            return path
+
+    def _missing(self) -> dict[str, str]:
+        """Why something could not be read, least telling first."""
+        found: dict[str, str] = {}
+        for answers in (self.answers.links, self.answers.stats, self.answers.folders):
+            for path, answer in answers.items():
+                if not answer.is_known and self._is_kept(path):
+                    found[self._place(path)] = _reason(answer)["missing"]
+        for path, answer in self.answers.texts.items():
+            if not answer.is_known and self._is_kept(path):
+                found[self._place(path)] = _reason(answer)["missing"]
+        return found
+
+    def _present(self) -> dict[str, Any]:
+        """Folders with their names, and what exists without a text."""
+        found: dict[str, Any] = {}
+        for path, real in self.answers.links.items():
+            if real.value is not None and self._is_kept(path):
+                found.setdefault(self._place(path), {})
+        for path, stat in self.answers.stats.items():
+            if stat.value is not None and self._is_kept(path):
+                kept = {"size": stat.value.size, "mode": stat.value.mode}
+                found[self._place(path)] = {**kept, "uid": stat.value.uid, "gid": stat.value.gid}
+        for path, text in self.answers.texts.items():
+            place = self._place(path)
+            if not text.is_known and not text.is_absent and place in found:
+                found[place]["missing"] = _reason(text)["missing"]
+        for path, names in self.answers.folders.items():
+            if names.value is not None and self._is_kept(path):
+                kept_names = condense_names(path, names.value)
+                found[self._place(path)] = [n for n in kept_names if self._is_kept(f"/proc/{n}")]
+        return found
+
+    def _sockets(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for (socket, target), answer in self.answers.sockets.items():
+            known = condense_info(answer.value) if answer.value is not None else _reason(answer)
+            found.setdefault(socket, {})[target] = known
+        return found
+
+    def _disks(self) -> dict[str, dict[str, Any]]:
+        return {
+            path: vars(answer.value) if answer.value is not None else _reason(answer)
+            for path, answer in self.answers.disks.items()
+        }
+
+    def _text(self, path: str, text: str) -> None:
+        place = self.scrub.text(self._place(path))
+        target = os.path.join(self.folder, "files", place.lstrip("/"))
+        match = _PROCESS.match(path)
+        if match and match[1] in self.engines:
+            text = self._of_process(path, match[1], text)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w", encoding="utf-8", newline="") as file:
+            file.write(self.scrub.text(condense(path, text)))
+
+    def _of_process(self, path: str, pid: str, text: str) -> str:
+        """An engine's command line and variables, without secrets."""
+        if path.endswith("/cmdline"):
+            return "\0".join(hide_secrets(parse_cmdline(text))) + "\0"
+        if path.endswith("/environ"):
+            kept = environ_of(self.answers.host, int(pid)).value or {}
+            return "".join(f"{k}={cut_secret(k, v)}\0" for k, v in kept.items())
+        return text
+
+    def _json(self, name: str, value: Any) -> None:
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            json.dump(self.scrub.tree(value), file, indent=1, sort_keys=True)
+            file.write("\n")
+
+
+def _reason(answer: Reading[Any]) -> dict[str, str]:
+    return {"missing": (answer.missing or Missing.NOT_STATED).value}
+
+
+def _command(argv: tuple[str, ...], answer: Reading[CommandResult]) -> dict[str, Any]:
+    if answer.value is None:
+        return {"argv": list(argv), **_reason(answer)}
+    out, err = (condense_answer(argv, t) for t in (answer.value.stdout, answer.value.stderr))
+    return {
+        "argv": list(argv),
+        "returncode": answer.value.returncode,
+        "stdout": out,
+        "stderr": err,
+    }
