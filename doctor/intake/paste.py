@@ -34,9 +34,9 @@ def read_paste(text: str) -> tuple[Facts, tuple[str, ...]]:
     parts: list[Facts] = []
     names: Counter[str] = Counter()
     for block in _blocks(text):
-        for kind in _fitting(block):
+        for kind, part in _fitting(block):
             if names[kind.name] < _MOST:
-                facts = kind.parse(block)
+                facts = kind.parse(part)
                 if facts != Facts():
                     parts.append(facts)
                     names[kind.name] += 1
@@ -71,14 +71,15 @@ def _blocks(text: str) -> Iterator[str]:
             yield block
 
 
-def _fitting(block: str) -> list[Format]:
-    """Formats that a block holds.
+def _fitting(block: str) -> list[tuple[Format, str]]:
+    """Formats that a block holds, each with as much of the block as it may read.
 
     Of those without a heading the first counts, and only where nothing else fits.
     """
-    head, long = block[:LIMIT], block[: 4 * LIMIT]
-    strict = [kind for kind in _STRICT if kind.fits(long if kind.long else head)]
+    head, longer = block[:LIMIT], block[: 4 * LIMIT]
+    read = ((kind, longer if kind.long else head) for kind in _STRICT)
+    strict = [(kind, part) for kind, part in read if kind.fits(part)]
     if strict:
         # An output and a failure below it may stand in one block.
-        return [*strict, _LOG] if shows_failure(block) else strict
-    return [kind for kind in _LOOSE if kind.fits(block)][:1]
+        return [*strict, (_LOG, block)] if shows_failure(block) else strict
+    return [(kind, block) for kind in _LOOSE if kind.fits(block)][:1]

@@ -44,7 +44,7 @@ def looks_like(text: str) -> bool:
 def parse(text: str) -> Facts:
     """The engine with its arguments; for a container also its scope. The first that names one."""
     joined = _CONTINUED.sub(" ", text)
-    found = [_facts(match[1]) for match in islice(_START.finditer(joined), 20)]
+    found = [_facts(match[1]) for match in islice(_START.finditer(joined), 12)]
     return next((facts for facts in found if facts.workloads or facts.scopes), Facts())
 
 

@@ -54,7 +54,7 @@ def _functions(text: str) -> list[_Listed]:
     matches = list(_FUNCTION.finditer(text))[:2048]
     ends = [match.start() for match in matches[1:]] + [len(text)]
     return [
-        _listed(match, text[match.end() : end]) for match, end in zip(matches, ends, strict=True)
+        _listed(match, text[match.end() : end]) for match, end in zip(matches, ends, strict=False)
     ]
 
 

@@ -20,7 +20,7 @@ _RPM = re.compile(
     re.MULTILINE,
 )
 RPM_MARKS = (".x86_64\n", ".aarch64\n", ".noarch\n")
-_MAX = 20_000
+_MAX = 8000
 
 
 def looks_like(text: str) -> bool:

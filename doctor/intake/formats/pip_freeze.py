@@ -50,5 +50,5 @@ def _bare_rows(text: str) -> list[Package]:
 
 def _stripped(text: str) -> list[str]:
     """Lines that are neither blank nor comments, if there are not too many for a list."""
-    listed = [line.strip()[:600] for line in islice(lines(text[: 64 << 10]), 3000)]
+    listed = [line.strip()[:600] for line in islice(lines(text[: 48 << 10]), 1500)]
     return [line for line in listed if line and not line.startswith(("#", "--", "WARNING:"))]

@@ -108,7 +108,7 @@ FORMATS: tuple[Format, ...] = (
     _strict("nvcc --version", nvcc, "Cuda compilation tools, release"),
     _strict("NVIDIA driver files", nvidia_files, *nvidia_files.MARKS),
     _strict("kernel modules", kernel_modules, *kernel_modules.MARKS),
-    _strict("kernel log", kernel_log, "NVRM: "),
+    _long("kernel log", kernel_log, "NVRM: "),
     _long("system packages", packages, "\nii ", "\nhi ", *packages.RPM_MARKS),
     _strict("memory", memory, *memory.MARKS),
     _strict("command line", command_line, *command_line.MARKS),

@@ -38,7 +38,7 @@ def parse(text: str) -> Facts:
         device = _device(found, int(match[1]))
         pci_id = f"1002:{match[2][2:].lower()}"
         found[int(match[1])] = replace(device, pci_id=seen(pci_id, AT))
-    for match in islice(_LINE.finditer(text), 4096):
+    for match in islice(_LINE.finditer(text), 1500):
         device = _device(found, int(match[1]))
         found[int(match[1])] = _told(device, match[2].strip().lower(), match[3].strip())
     driver = _DRIVER.search(text)
