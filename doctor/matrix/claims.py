@@ -72,23 +72,29 @@ class EngineIndex:
 
 
 def roster_claims(roster: Roster, subject: str, known: set[str]) -> Iterator[Claim]:
-    """The claims that a roster stands for: where each name exists, and where it was removed."""
+    """The claims that a roster stands for: where each name exists, and where it is gone."""
     for name, turns in roster.names.items():
         if name in known:
             continue
         steps = (*(turns or ("",)), "")
         for number, (since, until) in enumerate(pairwise(steps)):
-            here = number % 2 == 0
-            yield Claim(
-                id=f"{subject}-{roster.kind}-{name.lstrip('-').lower()}-{number}",
-                subject=subject,
-                kind=roster.kind,
-                key=name,
-                since=since,
-                until=until,
-                verified_to=roster.verified_to,
-                value=roster.value if here else "removed",
-                source=roster.source,
-                confidence=roster.confidence,
-                checked=roster.checked,
-            )
+            value = roster.gone if number % 2 else roster.value
+            if value:
+                yield _listed(roster, subject, name, (since, until), value)
+
+
+def _listed(roster: Roster, subject: str, name: str, span: tuple[str, str], value: str) -> Claim:
+    since, until = span
+    return Claim(
+        id=f"{subject}-{roster.kind}-{name.lstrip('-').lower()}-{since or roster.first}",
+        subject=subject,
+        kind=roster.kind,
+        key=name,
+        since=since,
+        until=until,
+        verified_to=roster.verified_to,
+        value=value,
+        source=roster.source,
+        confidence=roster.confidence,
+        checked=roster.checked,
+    )

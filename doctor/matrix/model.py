@@ -247,9 +247,10 @@ class Claim(Row, frozen=True, kw_only=True):
 class Roster(Row, frozen=True, kw_only=True):
     """Names that an engine knows, read version by version: flags, variables, architectures.
 
-    `kind` is that of a claim, `value` what holds while a name is known. `names` gives by
-    name the versions where it comes, goes, comes again ...; a first "" means that it was
-    there in `first`, the oldest version that was read. `verified_to` is the newest.
+    `kind` is that of a claim, `value` what holds while a name is known and `gone` what
+    holds afterwards ("": nothing is said). `names` gives by name the versions where it
+    comes, goes, comes again ...; a first "", or none at all, means that it was there in
+    `first`, the oldest version that was read. `verified_to` is the newest.
     """
 
     kind: str
@@ -257,6 +258,7 @@ class Roster(Row, frozen=True, kw_only=True):
     verified_to: str
     names: dict[str, tuple[str, ...]]
     value: str = "exists"
+    gone: str = "removed"
 
 
 class EngineDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
