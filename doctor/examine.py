@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from doctor.diagnose import Request
 from doctor.errors import UsageError
 from doctor.facts import Facts, Version
+
+if TYPE_CHECKING:
+    from doctor.probes.host import Host
 
 _ENGINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,60}?)(?:==([^=\s]{1,60}))?")
 
@@ -36,13 +40,20 @@ def gather(sources: Sources) -> Facts:
 
         return read_input(sources.facts[0])
     from doctor.probes.collect import Options, collect
+
+    return collect(host_of(sources), Options(pythons=sources.pythons))
+
+
+def host_of(sources: Sources) -> Host:
+    """The mounted tree that was named, else this machine; raises UsageError for no folder."""
     from doctor.probes.local import LocalHost
     from doctor.probes.rooted import RootedHost
 
-    if sources.root and not Path(sources.root).is_dir():
+    if not sources.root:
+        return LocalHost()
+    if not Path(sources.root).is_dir():
         raise UsageError(f"--root {sources.root}: not a folder", "name a mounted file system")
-    host = RootedHost(sources.root) if sources.root else LocalHost()
-    return collect(host, Options(pythons=sources.pythons))
+    return RootedHost(sources.root)
 
 
 def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> Request:

@@ -12,7 +12,7 @@ from doctor.probes import files
 from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat
 
 _MOST_LINKS = 40
-# A tree has no kernel, no devices and nothing that runs: their absence says nothing.
+# Where a running kernel speaks. In a tree without one, what is there says nothing.
 _LIVE = ("/proc", "/sys", "/dev", "/run", "/var/run")
 
 
@@ -22,6 +22,8 @@ class RootedHost:
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root)
         self._folders: dict[str, str] = {}
+        # A whole host may be mounted, with its kernel's file systems.
+        self._runs = os.path.exists(f"{self._root}/proc/version")
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Text of a regular file, links followed within the root."""
@@ -76,17 +78,16 @@ class RootedHost:
 
     def _find(self, path: str) -> Reading[str]:
         """The path within the root that `path` leads to, free of links."""
+        if _is_live(path) and not self._runs:
+            return missing(Missing.NOT_STATED, path)
         try:
             found = self._resolve(path)
             os.lstat(self._root + (found or "/"))
             return seen(found or "/", path)
         except OSError as error:
-            reason = files.why(error)
+            return missing(files.why(error), path)
         except ValueError:
-            reason = Missing.NOT_THERE
-        if reason is Missing.NOT_THERE and _is_live(path):
-            reason = Missing.NOT_STATED
-        return missing(reason, path)
+            return missing(Missing.NOT_THERE, path)
 
     def _resolve(self, path: str) -> str:
         folder, _, name = path.rstrip("/").rpartition("/")

@@ -63,7 +63,17 @@ def test_what_a_tree_cannot_know_is_not_stated(tmp_path: Path) -> None:
     assert host.read_text("/etc/nothing").is_absent
 
 
-def test_a_link_into_proc_is_not_absent(tmp_path: Path) -> None:
+def test_empty_mount_points_say_nothing(tmp_path: Path) -> None:
     root, host = _tree(tmp_path)
-    (root / "etc/mtab").symlink_to("/proc/self/mounts")
-    assert host.read_text("/etc/mtab").missing in (Missing.NOT_STATED, Missing.NOT_THERE)
+    for name in ("proc", "sys", "dev", "run"):
+        (root / name).mkdir()
+        assert host.list_dir(f"/{name}").missing is Missing.NOT_STATED
+
+
+def test_a_whole_host_that_is_mounted_speaks_for_itself(tmp_path: Path) -> None:
+    root, _ = _tree(tmp_path)
+    (root / "proc").mkdir()
+    (root / "proc/version").write_text("Linux version 6.8\n")
+    host = RootedHost(str(root))
+    assert host.read_text("/proc/version").is_known
+    assert host.read_text("/proc/driver/nvidia/version").is_absent

@@ -1,0 +1,28 @@
+"""`doctor record`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("record")
+@click.argument("folder", metavar="DIR", type=click.Path())
+@click.option("--root", default="", metavar="DIR", help="Record a mounted system.")
+@click.option("--python", multiple=True, metavar="PATH", help="Also this Python environment.")
+def command(folder: str, root: str, python: tuple[str, ...]) -> None:
+    """Write this host down in a new folder: what `check` reads, and the facts.
+
+    Names of people and hosts, serial numbers, addresses and tokens are replaced; files
+    are cut down to what is read of them. Look through it before you pass it on.
+
+    \b
+    Examples:
+      doctor record ./report
+      doctor check --facts ./report/facts.json
+    """
+    from doctor.examine import Sources, host_of
+    from doctor.probes.collect import Options
+    from doctor.probes.recording import record
+
+    record(host_of(Sources(root=root)), folder, Options(pythons=python))
+    click.echo(f"{folder} holds the recorded host; its facts are in {folder}/facts.json")
