@@ -15,7 +15,7 @@ from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, software
 
 _LABEL = re.compile(
-    r"(?:^|[.+_-])cu(?:da)?[-_]?(\d{2})(?:\.?(\d)(?:\.?\d{1,2})?)?(?:$|[.+_-])", re.IGNORECASE
+    r"(?:^|[.+_-])cu(?:da)?[-_]?(\d{2})(?:\.?(\d)(?:\.?\d{1,2})?)?(?=$|[.+_-]|torch)", re.IGNORECASE
 )
 _OTHER_BACKENDS = re.compile(r"cpu|rocm|hip|xpu|metal|vulkan|musa|npu", re.IGNORECASE)
 

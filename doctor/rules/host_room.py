@@ -37,7 +37,7 @@ def processes(case: Case) -> int | None:
 
 
 def _number(value: object) -> int | None:
-    return int(value) if re.fullmatch(r"\d{1,6}", str(value).strip()) else None  # type: ignore[call-overload]
+    return int(value) if re.fullmatch(r"\d{1,18}", str(value).strip()) else None  # type: ignore[call-overload]
 
 
 @rule("HST161", cause="host-ram-too-small", severity=Severity.ERROR)

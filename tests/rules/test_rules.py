@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import yaml
-from doctor.intake.field_report import facts_of_report
-from doctor.intake.snapshot import facts_of_wire
 
 from doctor.diagnose import Request, cases
 from doctor.facts import Expected, Facts
 from doctor.findings import OutcomeKind
+from doctor.intake.field_report import read_field_report
+from doctor.intake.snapshot import from_wire
 from doctor.matrix import load_matrix
-from doctor.rules.registry import RULES
 from doctor.rules.engine import Rule, run_rule
+from doctor.rules.registry import RULES
 
 FOLDER = Path(__file__).parent
 BY_CODE = {item.code: item for item in RULES}
@@ -36,7 +36,9 @@ def _load() -> list[tuple[str, dict[str, Any]]]:
 
 
 def _facts(case: dict[str, Any]) -> Facts:
-    return facts_of_wire(case["facts"]) if "facts" in case else facts_of_report(case["report"])
+    if "facts" in case:
+        return from_wire(case["facts"])
+    return read_field_report(case["report"])
 
 
 @pytest.mark.parametrize(
