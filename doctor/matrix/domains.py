@@ -13,6 +13,7 @@ from doctor.matrix.catalogue import (
     SignatureDomain,
     XidDomain,
 )
+from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
     CudaDomain,
     DriverDomain,
@@ -29,6 +30,7 @@ SHAPES: dict[str, Any] = {
     "drivers": DriverDomain,
     "gpus": GpuDomain,
     "images": ImageDomain,
+    "memory": MemoryDomain,
     "models": ModelDomain,
     "signatures": SignatureDomain,
     "xid": XidDomain,
@@ -37,21 +39,31 @@ SHAPES: dict[str, Any] = {
 # The fields that name a row, by the list in which it stands.
 IDENTITY: dict[str, tuple[str, ...]] = {
     "branches": ("branch",),
+    "card_totals": ("key",),
     "claims": ("id",),
     "compilers": ("cuda",),
     "distros": ("id", "versions"),
     "families": ("major",),
     "forward_compat": ("cuda",),
+    "ggml_types": ("id",),
     "gpus": ("key",),
     "image_requirements": ("cuda",),
     "images": ("repository", "tag", "since"),
+    "kv_formats": ("key",),
     "models": ("repo",),
     "npus": ("key",),
+    "pools": ("engine", "generation", "since"),
+    "references": ("size",),
     "releases": ("version",),
+    "residuals": ("kind",),
     "rosters": ("kind",),
     "signatures": ("id",),
     "socs": ("capability",),
+    "splits": ("engine",),
+    "thumbs": ("key",),
     "toolkits": ("version",),
+    "traits": ("architecture",),
+    "weight_formats": ("key",),
     "xids": ("number",),
 }
 

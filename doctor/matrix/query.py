@@ -28,6 +28,7 @@ from doctor.matrix.catalogue import (
 from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond, in_range
 from doctor.matrix.cuda_query import CudaQueries
 from doctor.matrix.gpu_names import GpuIndex
+from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
     EngineDomain,
     Gpu,
@@ -95,6 +96,12 @@ class Matrix(CudaQueries):
         """Published models."""
         domain: ModelDomain = self._read("models")
         return domain.models
+
+    @cached_property
+    def memory(self) -> MemoryDomain:
+        """Number formats, and how engines divide the memory of a card."""
+        domain: MemoryDomain = self._read("memory")
+        return domain
 
     def domain(self, name: str) -> Any:
         """Any domain by the name of its file; raises MatrixError if there is none."""
