@@ -229,7 +229,8 @@ class _Writer:
 
     def _json(self, name: str, value: Any) -> None:
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
-            json.dump(self.scrub.tree(value), file, indent=1, sort_keys=True)
+            # Facts keep their order: their schema comes first.
+            json.dump(self.scrub.tree(value), file, indent=1, sort_keys=name != "facts.json")
             file.write("\n")
 
 

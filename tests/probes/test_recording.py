@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,7 +133,7 @@ def test_keeps_what_matters(recorded: Path) -> None:
     engine = facts.container_engine.value
     assert engine is not None
     assert str(engine.version.value) == "28.0.1"
-    assert json.loads((recorded / "facts.json").read_text())["schema"] == "doctor/facts/v1"
+    assert (recorded / "facts.json").read_text().startswith('{\n "schema": "doctor/facts/v1"')
 
 
 def test_what_was_not_asked_is_unknown(recorded: Path) -> None:
