@@ -12,7 +12,7 @@ from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.engine_features import refusal
 from doctor.rules.model_facts import argument, environment, model_name, quantization_of
-from doctor.rules.settings import Judgement, Setting, applicable, fold, judge, need, settings
+from doctor.rules.settings import BACKEND, Judgement, Setting, fold, judge, need, settings
 from doctor.rules.software import Software, engine
 
 _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
@@ -64,6 +64,8 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         need(results[0][1], f"quantization {method} of {found.name}")
         for name, result in results:
             fault = refusal(matrix, found, setting, result, f"quantization {name}")
+            if not is_sure and result.refused and result.refused.claim.value == "removed":
+                continue  # a word in a name is not the engine's name of a method
             if fault is not None and not _has_plugin(case, result):
                 seen = (*fault.evidence, Evidence(f"quantization {name}", at))
                 keep = is_sure or fault.severity is Severity.INFO
@@ -171,7 +173,7 @@ def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The KV-cache dtype does not work on this card, with this attention back end or release.
 
     What: the kv-cache dtype against the cards and back ends that the matrix records; where
-        no back end was chosen, the one that the release takes by itself.
+        none was chosen, only what no back end takes.
     Why: "fp8" means e4m3 in most engines, and its conversion exists from certain cards on;
         each attention kernel knows some of the formats.
     How to fix: `auto`, or the format or back end that the finding names.
@@ -181,8 +183,10 @@ def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     dtype, at = _word(case, "kv_cache_dtype")
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
-        placed = replace(setting, backend=_backend(case, matrix, found, setting))
+        placed = replace(setting, backend=_backend(case))
         result = judge(matrix, found, "kv-dtype", dtype, placed)
+        if result.open == BACKEND and placed.backend == "default":
+            return  # some back end takes it, and the engine chooses that
         need(result, f"KV-cache dtype {dtype} of {found.name}")
         fault = refusal(matrix, found, placed, result, f"KV-cache dtype {dtype}")
         if fault is not None:
@@ -192,20 +196,14 @@ def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     yield from _judged(case, matrix, decide)
 
 
-def _backend(case: Case, matrix: Matrix, found: Software, setting: Setting) -> str | None:
-    """The attention back end that was chosen, else the default of release and card."""
+def _backend(case: Case) -> str:
+    """The attention back end that was chosen, else "default".
+
+    Left to itself an engine passes over back ends that do not take the format, so that
+    only what none of them takes is refused.
+    """
     chosen = argument(case, "attention_backend")[0]
-    chosen = chosen or environment(case).get("VLLM_ATTENTION_BACKEND")
-    if chosen:
-        return str(chosen)
-    if setting.capability is None:
-        return None
-    exact, family = str(setting.capability), f"{setting.capability.major}.x"
-    for match in applicable(matrix, found, "attention-default", setting):
-        default = match.claim.data.get(exact) or match.claim.data.get(family)
-        if default:
-            return str(default)
-    return "default"
+    return str(chosen or environment(case).get("VLLM_ATTENTION_BACKEND") or "default")
 
 
 RULES = (

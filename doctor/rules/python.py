@@ -54,9 +54,10 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     ranges = [_range(matrix, found, row) for row in found.rows]
     if not any(spec for spec, _ in ranges):
-        if found.rows or found.version is None:
-            raise NotApplicable(f"{found.name} states no Python range")
-        raise found.unknown()
+        domain = matrix.engine(found.name)
+        if domain is not None and domain.releases and not found.rows:
+            raise found.unknown()
+        raise NotApplicable(f"{found.name} states no Python range")
     python = _python(case)
     answers = {_allows(spec, python.version) for spec, _ in ranges}
     if answers == {False}:

@@ -81,6 +81,7 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: one of the two versions is not known well enough to decide.
     Sources: threads in which maintainers confirmed the pair (rows in the matrix).
     """
+    case.scope.packages.known("packages")
     setting = settings(case, matrix)[0]
     mine = {p for p in needed(case, matrix) | {_engine_name(case, matrix)} if p}
     for subject in _subjects(case, matrix):

@@ -14,6 +14,7 @@ from doctor.rules.engine import Case
 from doctor.rules.software import Software, admits, torch_version
 
 _REFUSALS = ("unsupported", "removed")
+BACKEND = "attention backend"  # the fact that a claim about one back end leaves open
 
 
 @dataclass(frozen=True)
@@ -177,12 +178,20 @@ def _for_version(matches: list[ClaimMatch], version: Version | None, setting: Se
         if state is not False:
             return Judgement(open=_first_unknown(match.claim, setting, version))
     elsewhere = tuple(m.claim for m, _ in allowing if _same_vendor(m.claim, setting))
+    if any(_fails_only_beside_capability(claim, setting) for claim in elsewhere):
+        return Judgement(open=BACKEND)
     return Judgement(listed=elsewhere, is_known=bool(mine))
 
 
 def _same_vendor(claim: Claim, setting: Setting) -> bool:
     vendor = claim.when.get("vendor")
     return vendor is None or setting.vendor in vendor.split("|")
+
+
+def _fails_only_beside_capability(claim: Claim, setting: Setting) -> bool:
+    """Tell whether the card is not what speaks against a claim that allows something."""
+    spec = claim.when.get("capability")
+    return spec is None or _condition("capability", spec, setting) is not False
 
 
 def covers(claim: Claim, version: Version | None) -> bool | None:
@@ -219,7 +228,7 @@ _FACT_NAMES = {
     "python": "python",
     "os": "host.os",
     "gpu_class": "GPU product",
-    "backend": "attention backend",
+    "backend": BACKEND,
     "variant": "build variant",
 }
 
