@@ -16,8 +16,9 @@ from doctor.scanning import ScanReport, ScanRow
 
 SCHEMA = "doctor/scan/v1"
 _LEGEND = (
-    "yes: machine code for all kernel groups; n/m: for n of m, the rest is for other cards; "
-    "JIT: only PTX, compiled at the first start; no: nothing that this card can run"
+    "yes: machine code for all kernel groups; n/m: for n of m, kJ: for k more by JIT, the rest is "
+    "for other cards; JIT: only PTX, compiled at the first start; no: nothing that this card can "
+    "run. compute_80@9.0 is PTX of ISA 9.0"
 )
 _NAMES_SHOWN = 12
 _NAME_WIDTH, _CODE_WIDTH = 24, 28
@@ -48,12 +49,15 @@ def _file(report: ScanReport, row: ScanRow) -> dict[str, Any]:
         data["ptx_cuda"] = str(row.ptx_cuda)
     data["compression"] = list(contents.compression)
     data["soname"] = contents.linkage.soname
-    data["coverage"] = {
-        str(card): {"result": tally.coverage.value, **to_wire(tally)}
-        for card, tally in zip(report.cards, row.tallies, strict=True)
-        if contents.kernels
-    }
+    if contents.kernels:
+        pairs = zip(report.cards, row.tallies, strict=True)
+        data["coverage"] = {str(card): _counts(tally) for card, tally in pairs}
     return data
+
+
+def _counts(tally: Tally) -> dict[str, Any]:
+    numbers = {"sass": tally.sass, "ptx": tally.ptx, "none": tally.none}
+    return {"result": tally.coverage.value, **numbers}
 
 
 def render_text(report: ScanReport, style: Style) -> str:
@@ -93,7 +97,7 @@ def _target_order(target: CodeTarget) -> tuple[bool, int, str]:
 
 
 def _table(report: ScanReport, rows: Sequence[ScanRow], style: Style) -> list[str]:
-    head = ["file", "CUDA", *(str(card) for card in report.cards), "GPU code (compute_80@9.0: PTX)"]
+    head = ["file", "CUDA", *(str(card) for card in report.cards), "GPU code"]
     cells = [_cells(row, _shared(report)) for row in rows]
     widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head) - 1)]
     others = sum(widths[1:]) + 2 * len(widths)
@@ -134,7 +138,7 @@ def _result(tally: Tally) -> str:
     if tally.sass == tally.total:
         return "yes"
     if tally.sass:
-        return f"{tally.sass}/{tally.total}"
+        return f"{tally.sass}{f'+{tally.ptx}J' if tally.ptx else ''}/{tally.total}"
     return "JIT" if tally.ptx else "no"
 
 
