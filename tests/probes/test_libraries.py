@@ -1,0 +1,252 @@
+"""Libraries of an environment, on environments that are written for the purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from doctor.facts import (
+    Binary,
+    Facts,
+    Missing,
+    NvidiaFacts,
+    Package,
+    PythonInfo,
+    Reading,
+    Scope,
+    TorchBuild,
+    Version,
+    Workload,
+    missing,
+    seen,
+)
+from doctor.probes import libraries
+from doctor.probes.local import LocalHost
+from doctor.probes.rooted import RootedHost
+from tests.binaries.written import Library
+
+CHECK = "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib"
+OLD_CHECK = "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb"
+LINK_12_4, LINK_12_1 = "__nvJitLinkComplete_12_4", "__nvJitLinkComplete_12_1"
+
+
+@dataclass
+class World:
+    """A venv below `top`, whose distributions are written with `install`."""
+
+    top: Path
+    packages: tuple[Package, ...] = ()
+
+    @property
+    def root(self) -> Path:
+        return self.top / "venv"
+
+    @property
+    def site(self) -> Path:
+        return self.root / "lib/python3.12/site-packages"
+
+    def install(self, name: str, **files: Library) -> None:
+        """Install a distribution; keys are paths with "__" for "/" and "_so" for ".so"."""
+        rows = []
+        for key, library in files.items():
+            path = key.replace("__", "/").replace("_so", ".so")
+            library.write(self.site / path)
+            rows.append(f"{path},sha256=x,1\n")
+        info = self.site / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "RECORD").write_text("".join(rows) + "x.py,,\n")
+        package = Package(name, Version("1.0"), location=str(self.inside(self.site)))
+        self.packages = (*self.packages, package)
+
+    def inside(self, path: Path) -> Path:
+        return path
+
+    def scope(self, torch: str = "13.0") -> Scope:
+        root = str(self.inside(self.root))
+        cuda = seen(Version(torch)) if torch else missing(Missing.NOT_THERE)
+        return Scope(
+            id=f"venv:{root}",
+            kind="venv",
+            root=root,
+            python=seen(PythonInfo(Version("3.12"))),
+            packages=seen(self.packages),
+            torch=seen(TorchBuild(Version("2.0"), cuda)),
+        )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    Library(soname="").write(made.root / "bin/python3")
+    return made
+
+
+def _torch(world: World, *, cuda: bool = True) -> None:
+    files = {
+        "torch__lib__libtorch_global_deps_so": Library(),
+        "torch__lib__libc10_so": Library(soname="libc10.so", defines=("_ZN3c105ErrorD1Ev",)),
+    }
+    if cuda:
+        files["torch__lib__libc10_cuda_so"] = Library(
+            soname="libc10_cuda.so", needed=("libc10.so",), runpath="$ORIGIN", defines=(CHECK,)
+        )
+    world.install("torch", **files)
+
+
+def _read(world: World, *, driver: bool = False, **env: str) -> dict[str, Binary]:
+    folder = world.top / "cache"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = libraries.read(LocalHost(), world.scope(), env, driver=driver, folder=str(folder))
+    return {binary.path.rpartition("/")[2]: binary for binary in found.known("binaries")}
+
+
+def test_an_extension_of_torch_is_resolved_by_what_torch_has_loaded(world: World) -> None:
+    extension = Library(needed=("libc10.so", "libc10_cuda.so"), undefined=(CHECK,))
+    world.install("vllm", vllm___C_so=extension)
+    _torch(world)
+    found = _read(world)["_C.so"]
+    assert (found.package, found.unresolved, found.undefined) == ("vllm", (), ())
+
+
+def test_cuda_extension_beside_a_torch_for_cpu(world: World) -> None:
+    _torch(world, cuda=False)
+    extension = Library(needed=("libc10.so", "libc10_cuda.so"), undefined=(CHECK,))
+    world.install("torchvision", torchvision___C_so=extension)
+    found = _read(world)["_C.so"]
+    assert found.unresolved == ("libc10_cuda.so",)
+    assert found.undefined == (), "their home is missing, that says it all"
+
+
+def test_extension_of_another_torch(world: World) -> None:
+    _torch(world)
+    extension = Library(
+        needed=("libc10_cuda.so",), undefined=(OLD_CHECK,), weak=("_ZN3c107unknownEv",)
+    )
+    world.install("sgl-kernel", sgl_kernel__ops_so=extension)
+    assert _read(world)["ops.so"].undefined == (OLD_CHECK,)
+
+
+def test_libraries_of_nvidia_that_an_environment_variable_hides(world: World) -> None:
+    _torch(world)
+    own = Library(soname="libnvJitLink.so.12", defines=(LINK_12_4,), build_id=b"new")
+    world.install("nvidia-nvjitlink-cu12", nvidia__nvjitlink__lib__libnvJitLink_so=own)
+    lib = world.site / "nvidia/nvjitlink/lib"
+    (lib / "libnvJitLink.so").rename(lib / "libnvJitLink.so.12")
+    record = world.site / "nvidia_nvjitlink_cu12-1.0.dist-info/RECORD"
+    record.write_text("nvidia/nvjitlink/lib/libnvJitLink.so.12,,\n")
+    user = Library(
+        needed=("libnvJitLink.so.12",),
+        runpath="$ORIGIN/../nvidia/nvjitlink/lib",
+        undefined=(LINK_12_4,),
+    )
+    world.install("xformers", xformers__a_so=user)
+    toolkit = world.top / "cuda-12.1/lib64"
+    Library(
+        soname="libnvJitLink.so.12", defines=(LINK_12_1,), build_id=b"old"
+    ).write(toolkit / "libnvJitLink.so.12")  # fmt: skip
+    assert _read(world)["a.so"].shadowed == ()
+    found = _read(world, LD_LIBRARY_PATH=f":{toolkit}/")["a.so"]
+    assert found.shadowed == (
+        f"libnvJitLink.so.12: {toolkit}/libnvJitLink.so.12 hides {lib}/libnvJitLink.so.12",
+    )
+    assert found.undefined == (LINK_12_4,)
+
+
+def test_libraries_of_the_driver_are_missed_only_where_a_driver_is(world: World) -> None:
+    _torch(world)
+    world.install("vllm", vllm___C_so=Library(needed=("libcuda.so.1",), undefined=("cuInit",)))
+    assert _read(world)["_C.so"].unresolved == ()
+    assert _read(world, driver=True)["_C.so"].unresolved == ("libcuda.so.1",)
+    Library(soname="libcuda.so.1", defines=("cuOld",)).write(world.top / "drv/libcuda.so.1")
+    found = _read(world, driver=True, LD_LIBRARY_PATH=str(world.top / "drv"))["_C.so"]
+    assert (found.unresolved, found.undefined) == ((), ("cuInit",))
+
+
+def test_only_the_variant_that_torch_asks_for_counts(world: World) -> None:
+    world.install(
+        "bitsandbytes",
+        bitsandbytes__libbitsandbytes_cuda118_so=Library(needed=("libcudart.so.11.0",)),
+        bitsandbytes__libbitsandbytes_cuda130_so=Library(),
+    )
+    assert set(_read(world)) == {"libbitsandbytes_cuda130.so"}
+
+
+def test_a_back_end_on_demand_may_lack_what_it_needs(world: World) -> None:
+    provider = Library(needed=("libnvinfer.so.10",))
+    name = "onnxruntime__capi__libonnxruntime_providers_tensorrt_so"
+    world.install("onnxruntime-gpu", **{name: provider})
+    assert _read(world) == {}
+
+
+def test_what_was_read_is_kept_until_the_file_changes(world: World) -> None:
+    world.install("vllm", vllm___C_so=Library(needed=("liba.so",)))
+    assert _read(world)["_C.so"].needs == ("liba.so",)
+    (file,) = (world.top / "cache").iterdir()
+    file.write_text(file.read_text().replace("liba.so", "libb.so"))
+    assert _read(world)["_C.so"].needs == ("libb.so",), "taken from the cache"
+    os.utime(world.site / "vllm/_C.so")
+    assert _read(world)["_C.so"].needs == ("liba.so",), "read anew"
+
+
+def test_a_damaged_cache_is_as_none(world: World) -> None:
+    world.install("vllm", vllm___C_so=Library(needed=("liba.so",)))
+    first = _read(world)
+    (file,) = (world.top / "cache").iterdir()
+    kept = json.loads(file.read_text())
+    for table in kept["kinds"].values():
+        for entry in table.values():
+            entry[1] = {"unexpected": [1]}
+    file.write_text(json.dumps(kept))
+    assert _read(world) == first
+
+
+def test_an_unreadable_library_says_why(world: World) -> None:
+    world.install("vllm", vllm___C_so=Library())
+    (world.site / "vllm/_C.so").write_bytes(b"MZ")
+    found = _read(world)["_C.so"]
+    assert (found.unresolved, found.unreadable) == (None, "a Windows program (PE), not an ELF file")
+
+
+def test_the_engines_own_variables_come_before_the_scopes(world: World) -> None:
+    world.install("vllm", vllm___C_so=Library(needed=("liba.so.1",)))
+    Library(soname="liba.so.1").write(world.top / "engine/liba.so.1")
+    scope = world.scope()
+    env = seen({"LD_LIBRARY_PATH": str(world.top / "engine")})
+    idle, busy = Facts(scopes=(scope,)), Workload("w", "vllm", scope=scope.id, env=env)
+    folder = str(world.top)
+    for facts, unresolved in (
+        (idle, ("liba.so.1",)),
+        (Facts(scopes=(scope,), workloads=(busy,)), ()),
+    ):
+        (found,) = libraries.read_all(LocalHost(), facts, folder)
+        assert found.binaries.known("binaries")[0].unresolved == unresolved
+
+
+class Image(World):
+    """The same as seen from inside a root folder."""
+
+    def inside(self, path: Path) -> Path:
+        return Path("/") / path.relative_to(self.top)
+
+
+def test_an_environment_below_another_root(tmp_path: Path) -> None:
+    image = Image(tmp_path)
+    image.install("vllm", vllm___C_so=Library(needed=("liba.so.1", "libb.so.1")))
+    Library(soname="liba.so.1").write(tmp_path / "usr/lib/liba.so.1.2.3")
+    (tmp_path / "lib64").symlink_to("/usr/lib")
+    (tmp_path / "usr/lib/liba.so.1").symlink_to("/usr/lib/liba.so.1.2.3")
+    found = libraries.read(
+        RootedHost(str(tmp_path)), image.scope(), {}, driver=False, folder=""
+    ).known("binaries")
+    assert [binary.unresolved for binary in found] == [("libb.so.1",)]
+
+
+def test_other_kinds_of_scopes_keep_what_is_known_of_them() -> None:
+    stated: Reading[tuple[Binary, ...]] = seen((Binary("x", declared=True),))
+    scopes = (Scope("c", "container", binaries=stated), Scope("host", "host"))
+    facts = Facts(scopes=scopes, nvidia=NvidiaFacts())
+    assert libraries.read_all(LocalHost(), facts, "") == scopes
