@@ -54,4 +54,4 @@ def compile_domain(path: Path, shape: Any) -> bytes:
     try:
         return msgspec.json.encode(msgspec.convert(data, shape, strict=False))
     except msgspec.ValidationError as fault:
-        raise MatrixError(f"{path}: {fault}", "see docs/adding.md for the schema") from None
+        raise MatrixError(f"{path}: {fault}", "docs/matrix.md describes the rows") from None
