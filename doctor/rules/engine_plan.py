@@ -9,7 +9,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.software import engine
+from doctor.rules.software import Software, engine
 
 
 def _parse(text: str) -> ComputeCapability:
@@ -42,7 +42,7 @@ def plan_for_other_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if _parse(stated) != capability:
             yield Fault(
                 f"the plan was built for compute capability {stated}; "
-                f"{cards.label(device)} has {capability}",
+                f"{cards.label(device, matrix)} has {capability}",
                 evidence=(cards.evidence(device, matrix), _plan_evidence(case, stated)),
                 remedies=(Remedy("build the engine again on this card", ("trtexec --onnx=...",)),),
                 subject=device.id,
@@ -63,10 +63,8 @@ def plan_of_other_version(case: Case, matrix: Matrix) -> Iterator[Fault]:
     plan = _plan(case)
     if plan.get("version_compatible", "").lower() in ("true", "yes", "1"):
         raise NotApplicable("the plan is built version-compatible")
-    pairs = [(name, plan[name]) for name in ("tensorrt", "tensorrt-llm") if plan.get(name)]
     found = engine(case, matrix)
-    if plan.get("version"):
-        pairs.append((found.name, plan["version"]))
+    pairs = [(name, text) for key, text in plan.items() for name in [_part(key, found)] if name]
     if not pairs:
         raise MissingFact("version of the plan", Missing.NOT_STATED)
     for name, text in pairs:
@@ -78,6 +76,20 @@ def plan_of_other_version(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 evidence=(_plan_evidence(case, text), Evidence(f"{name} {here}")),
                 remedies=(Remedy(f"build the engine with {name} {here}"),),
             )
+
+
+_PARTS = {"trt": "tensorrt", "trt-llm": "tensorrt-llm", "trtllm": "tensorrt-llm"}
+
+
+def _part(key: str, found: Software) -> str:
+    """Which part a key of the plan gives the version of: "tensorrt_llm_version" and the like."""
+    plain = key.lower().replace("_", "-").removesuffix("-version")
+    named = {"trt": "tensorrt", "trt-llm": "tensorrt-llm", "trtllm": "tensorrt-llm"}.get(
+        plain, plain
+    )
+    if named in ("version", "built-with"):
+        return found.name
+    return named if named in ("tensorrt", "tensorrt-llm") else ""
 
 
 def _plan(case: Case) -> dict[str, str]:

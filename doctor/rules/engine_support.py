@@ -117,7 +117,7 @@ def _below(
     since = f" from {_first_refusing(floors, capability)} on" if some else ""
     yield Fault(
         f"{found.label}{since} needs compute capability {lowest.capability}; "
-        f"{cards.label(device)} has {capability}{': ' if lowest.text else ''}{lowest.text}",
+        f"{cards.label(device, matrix)} has {capability}{': ' if lowest.text else ''}{lowest.text}",
         evidence=(cards.evidence(device, matrix), found.evidence),
         remedies=_older_release(matrix, found, capability),
         sources=lowest.sources,
@@ -177,8 +177,8 @@ def card_refused_by_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
             if device is None or match.claim.value != "unsupported":
                 continue
             yield Fault(
-                f"{found.label} does not run on {cards.label(device)} ({setting.capability}): "
-                f"{match.claim.text}",
+                f"{found.label} does not run on {cards.label(device, matrix)} "
+                f"({setting.capability}): {match.claim.text}",
                 evidence=(cards.evidence(device, matrix), found.evidence),
                 remedies=(Remedy(match.claim.remedy or f"upgrade {found.name}"),),
                 sources=match.claim.source,

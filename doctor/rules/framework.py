@@ -118,16 +118,17 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     known = build is not None and (build.cuda.is_known or build.cuda.is_absent)
     if known or torch.version.local or _is_jetson(case, matrix) or wants_cpu(case):
         raise NotApplicable("the build of torch is known or its index is another")
-    arch = case.facts.host.arch.known("host.arch")
-    for match in applicable(matrix, torch, "platform", settings(case, matrix)[0]):
-        if match.claim.value == "cpu-only":
-            yield Fault(
-                f"torch {torch.version} of the default index is a CPU build on {arch}",
-                evidence=(torch.evidence, Evidence(arch, case.facts.host.arch.at)),
-                remedies=(_gpu_torch(torch.version),),
-                sources=match.claim.source,
-                extrapolated=match.extrapolated,
-            )
+    matches = applicable(matrix, torch, "platform", settings(case, matrix)[0])
+    for match in (m for m in matches if m.claim.value == "cpu-only"):
+        yield Fault(
+            f"torch {torch.version} of the default index is a CPU build on {match.claim.key}",
+            evidence=(torch.evidence, Evidence(match.claim.key, case.facts.host.arch.at)),
+            remedies=(_gpu_torch(torch.version),),
+            sources=match.claim.source,
+            extrapolated=match.extrapolated,
+        )
+        return
+    case.facts.host.arch.known("host.arch")
 
 
 def _is_jetson(case: Case, matrix: Matrix) -> bool:

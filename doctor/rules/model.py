@@ -11,7 +11,7 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.engine_features import refusal
-from doctor.rules.model_facts import argument, environment, model_name, quantization_of
+from doctor.rules.model_facts import argument, environment, known_model, model_name, quantization_of
 from doctor.rules.settings import BACKEND, Judgement, Setting, fold, judge, need, settings
 from doctor.rules.software import Software, engine
 
@@ -19,6 +19,7 @@ _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "fl
 _UNSET = ("", "none", "auto", "null", "default")
 _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
 _NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
+_PUBLISHED = ("mxfp4",)  # models that exist in this format only
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 
 
@@ -56,7 +57,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         or where the card is merely not among those that are listed for it.
     Sources: get_min_capability and method registries of the releases (rows in the matrix).
     """
-    method, at, is_sure = _method(case)
+    method, at, is_sure = _method(case, matrix)
     names = [method, *_schemes(case, method)]
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
@@ -76,7 +77,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     yield from _judged(case, matrix, decide)
 
 
-def _method(case: Case) -> tuple[str, str, bool]:
+def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
     """The method asked for or declared by the checkpoint; else, not for sure, its name's."""
     try:
         return (*_word(case, "quantization"), True)
@@ -86,9 +87,12 @@ def _method(case: Case) -> tuple[str, str, bool]:
         if work is not None and declared:
             return fold(declared), work.model.at, True
         named = _NAMED.search(model_name(case))
-        if named is None:
+        if named is not None:
+            return named[1].lower(), "name of the model", False
+        row = known_model(matrix, model_name(case))
+        if row is None or row.quantization not in _PUBLISHED:
             raise
-        return named[1].lower(), "name of the model", False
+        return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
 
 
 def _schemes(case: Case, method: str) -> list[str]:

@@ -122,8 +122,10 @@ def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:
 def _known_bad(subject: Software, other: Package, claim: Claim, extrapolated: str) -> Fault:
     reason = f": {claim.text}" if claim.text else ""
     remedy = Remedy(claim.remedy) if claim.remedy else _install(other.name, f"!={claim.value}")
+    carrier = str(claim.data.get("distribution", ""))
+    label = carrier if carrier and carrier != subject.name else subject.label
     return Fault(
-        f"{subject.label} does not work with {other.name} {other.version}{reason}",
+        f"{label} does not work with {other.name} {other.version}{reason}",
         evidence=(subject.evidence, _evidence(other)),
         remedies=(remedy,),
         sources=claim.source,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import Version
+from doctor.facts import CodeTarget, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
@@ -171,9 +171,11 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("no toolkit that the matrix knows")
     for device in case.need_vendor("nvidia"):
         capability = cards.need_capability(device, matrix)
-        if capability.sm not in {target.rstrip("af") for target in row.targets}:
+        known = [CodeTarget.parse(target).capability for target in row.targets]
+        # A card that the toolkit has dropped is no matter of a newer toolkit.
+        if capability not in known and capability > min(known):
             yield Fault(
-                f"nvcc {newest} cannot compile for {capability.sm} of {cards.label(device)}",
+                f"nvcc {newest} cannot compile for {capability.sm} ({cards.label(device, matrix)})",
                 evidence=(
                     cards.evidence(device, matrix),
                     Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),

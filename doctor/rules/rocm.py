@@ -194,7 +194,7 @@ def gfx_overridden(case: Case, matrix: Matrix) -> Iterator[Fault]:
     value = environment(case, needed=True).get("HSA_OVERRIDE_GFX_VERSION", "")
     if not value:
         return
-    named = "gfx" + "".join(f"{int(part):x}" for part in value.split(".") if part.isdigit())
+    named = _target_named(value)
     real = {_gfx(device) for device in devices if device.gfx.is_known}
     if real != {named}:
         yield Fault(
@@ -203,6 +203,12 @@ def gfx_overridden(case: Case, matrix: Matrix) -> Iterator[Fault]:
             evidence=(Evidence(f"HSA_OVERRIDE_GFX_VERSION={value}", case.scope.env.at),),
             remedies=(Remedy("unset it", ("unset HSA_OVERRIDE_GFX_VERSION",)),),
         )
+
+
+def _target_named(value: str) -> str:
+    """The target that "9.4.2" stands for: the major in decimal, minor and stepping in hex."""
+    parts = [int(part) for part in value.split(".") if part.isdigit()]
+    return f"gfx{parts[0]}" + "".join(f"{part:x}" for part in parts[1:]) if parts else value
 
 
 RULES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import Device, Missing, MissingFact
@@ -11,7 +12,7 @@ from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.memory_need import Need, total_gib, weights
 from doctor.rules.model_facts import argument, count, known_model, model_name, number
-from doctor.rules.settings import applicable, settings
+from doctor.rules.settings import applicable, possible, settings
 from doctor.rules.software import engine, engine_name
 
 # These keep all weights on the devices; llama.cpp and Ollama leave layers to the CPU.
@@ -22,6 +23,7 @@ _CLEAR = 1.1
 # Names under which engines and people state the pool, and what one request asks of it.
 _POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
 _ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
+_FIGURE = re.compile(r"0?\.\d+|1(?:\.0*)?")
 _OFFLOAD = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
 
 
@@ -54,7 +56,7 @@ def _memory_evidence(case: Case, need: Need, device: Device, size: float) -> tup
     at = device.memory_mib.at or device.name.at
     return (
         Evidence(f"weights {need.gib:.1f} GiB a device ({need.how})", argument(case, "model")[1]),
-        Evidence(f"{cards.label(device)}: {size:.1f} GiB", at),
+        Evidence(f"{device.name.value or device.id}: {size:.1f} GiB", at),
     )
 
 
@@ -76,7 +78,7 @@ def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if _exceeds(need, size):
         yield Fault(
             f"{model_name(case) or 'the model'} needs {need.gib:.1f} GiB a device for weights; "
-            f"{cards.label(device)} has {size:.1f}",
+            f"{cards.label(device, matrix)} has {size:.1f}",
             evidence=_memory_evidence(case, need, device, size),
             remedies=(
                 Remedy("use a checkpoint of fewer bits (FP8, then 4 bit)"),
@@ -127,7 +129,7 @@ def _kv_fault(case: Case, what: str, evidence: str) -> Fault:
 
 
 def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    fraction = number(case, "gpu_memory_utilization")
+    fraction = number(case, "gpu_memory_utilization") or _default_share(case, matrix)
     need = _need(case, matrix)
     if fraction is None:
         raise MissingFact("KV cache of the engine", Missing.NOT_STATED)
@@ -148,6 +150,14 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
+def _default_share(case: Case, matrix: Matrix) -> float | None:
+    """The largest share that a version which it may be takes by itself; None if unknown."""
+    found, setting = engine(case, matrix), settings(case, matrix)[0]
+    rows = possible(matrix, found, "parameter", setting, "gpu_memory_utilization")
+    defaults = [str(match.claim.data.get("default", "")) for match, _ in rows]
+    return max((float(text) for text in defaults if _FIGURE.fullmatch(text)), default=None)
+
+
 def _request_exceeds(
     case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
 ) -> Iterator[Fault]:
@@ -164,7 +174,7 @@ def _request_exceeds(
     if kv > left * _CLEAR:
         yield Fault(
             f"one request of {length} tokens needs {kv:.1f} GiB of KV cache; weights leave "
-            f"{left:.1f} GiB of {cards.label(device)}",
+            f"{left:.1f} GiB of {cards.label(device, matrix)}",
             evidence=_memory_evidence(case, need, device, share),
             remedies=(Remedy("lower --max-model-len, or use --kv-cache-dtype fp8"),),
             sources=row.source,
@@ -210,7 +220,7 @@ def buffers_exceed_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if kv > size:
         yield Fault(
             f"a batch of {batch} with {length} tokens each needs {kv:.0f} GiB of KV cache; "
-            f"{cards.label(device)} has {size:.0f} GiB",
+            f"{cards.label(device, matrix)} has {size:.0f} GiB",
             evidence=(Evidence(f"max_batch_size={batch}", argument(case, "max_batch_size")[1]),),
             remedies=(Remedy("build with a smaller max_batch_size or shorter lengths"),),
             sources=row.source,
@@ -252,7 +262,7 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if total and free is not None and fraction * total > free:
             what = (
                 f"gpu_memory_utilization {fraction:g} is {fraction * total / 1024:.1f} GiB of "
-                f"{cards.label(device)}; {free / 1024:.1f} GiB are free"
+                f"{cards.label(device, matrix)}; {free / 1024:.1f} GiB are free"
             )
             yield _fraction_fault(case, what, None)
 
