@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -28,10 +28,6 @@ _LIMIT = 32 << 10
 _BEGINNING = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[^\n]*\n){0,200}[A-Za-z_][\w-]{0,60}:")
 
 
-class _LenientLoader(_Loader):  # type: ignore[misc]  # the base is chosen at run time
-    """Reads scalars as text; of two equal keys the later one counts."""
-
-
 def _mapping(loader: Any, node: Any) -> dict[str, Any]:
     return {
         str(loader.construct_object(key, deep=True)): loader.construct_object(value, deep=True)
@@ -39,7 +35,13 @@ def _mapping(loader: Any, node: Any) -> dict[str, Any]:
     }
 
 
-_LenientLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+class _LenientLoader(_Loader):  # type: ignore[misc]  # the base is chosen at run time
+    """Reads scalars as text; of two equal keys the later one counts."""
+
+    yaml_constructors: ClassVar[dict[Any, Any]] = {
+        **_Loader.yaml_constructors,
+        "tag:yaml.org,2002:map": _mapping,
+    }
 
 
 def looks_like(text: str, keys: frozenset[str]) -> bool:
