@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from doctor.facts import ComputeCapability, Device, Reading, missing, seen
+from doctor.facts import ComputeCapability, Device, Reading, Version, missing, seen
 from doctor.facts.reading import Missing
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
@@ -32,7 +32,7 @@ def capability(device: Device, matrix: Matrix) -> Reading[ComputeCapability]:
     text = known.pop() if len(known) == 1 else None
     if text is None:
         return missing(Missing.NOT_STATED, device.name.at)
-    return seen(ComputeCapability.parse(text), f"matrix, {label(device)}")
+    return seen(ComputeCapability.parse(text), f"matrix, {label(device, matrix)}")
 
 
 def need_capability(device: Device, matrix: Matrix) -> ComputeCapability:
@@ -40,9 +40,14 @@ def need_capability(device: Device, matrix: Matrix) -> ComputeCapability:
     return capability(device, matrix).known(f"devices.{device.id}.compute_capability")
 
 
-def label(device: Device) -> str:
-    """How a finding names the device."""
-    return device.name.value or device.pci_id.value or device.id
+def label(device: Device, matrix: Matrix) -> str:
+    """How a finding names the device: as it names itself, else as the product of its PCI id."""
+    if device.name.value:
+        return device.name.value
+    rows = matrix.gpus_matching(device)
+    if len(rows) == 1 and rows[0].names:
+        return rows[0].names[0]
+    return device.pci_id.value or device.id
 
 
 def evidence(device: Device, matrix: Matrix) -> Evidence:
@@ -50,7 +55,7 @@ def evidence(device: Device, matrix: Matrix) -> Evidence:
     reading = capability(device, matrix)
     text = f", compute capability {reading.value}" if reading.is_known else ""
     at = device.name.at or device.pci_id.at or device.compute_capability.at
-    return Evidence(f"{label(device)}{text}", at)
+    return Evidence(f"{label(device, matrix)}{text}", at)
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,12 @@ def is_tegra(device: Device, matrix: Matrix) -> bool:
     """Tell whether the device is known to be the GPU of a Jetson module."""
     reading = capability(device, matrix)
     return reading.is_known and reading.value in matrix.tegra
+
+
+def driver_to_judge(case: Case) -> Reading[Version]:
+    """The loaded driver; if it was seen that none is, the one that is installed."""
+    nvidia = case.facts.nvidia
+    return nvidia.module_on_disk if nvidia.driver.is_absent else nvidia.driver
 
 
 def desktop_cards(case: Case, matrix: Matrix) -> tuple[Device, ...]:

@@ -179,6 +179,36 @@ def cdi_of_another_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
+@rule("CTR105", cause="container-runtime", severity=Severity.ERROR)
+def no_device_nodes_inside(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Inside this container there is no device node, and the host's driver is loaded.
+
+    What: device nodes under /dev, where the examined system is itself a container.
+    Why: the container was started without the NVIDIA runtime or without asking for GPUs;
+        libraries that it brings along cannot open what is not there.
+    How to fix: start the container with its GPUs, and install no driver inside.
+    Silent when: the system is no container, or a node is there.
+    Sources: NVIDIA Container Toolkit documentation, docker-specialized.
+    """
+    if case.facts.host.platform.value != "container":
+        raise NotApplicable("not inside a container")
+    nvidia = case.facts.nvidia
+    nodes = nvidia.device_nodes.present("nvidia.device_nodes")
+    if not nodes and nvidia.driver.present("nvidia.driver") is not None:
+        yield Fault(
+            message="this container was started without GPUs: it has no NVIDIA device node",
+            evidence=(
+                Evidence("no device node", nvidia.device_nodes.at),
+                Evidence(f"host's driver {nvidia.driver.value}", nvidia.driver.at),
+            ),
+            remedies=(
+                Remedy("start it with its GPUs", ("docker run --gpus all ...",)),
+                Remedy("or through CDI", ("docker run --device nvidia.com/gpu=all ...",)),
+            ),
+            sources=(_GUIDE,),
+        )
+
+
 @rule("CTR121", cause="cgroup-device-lost", severity=Severity.ERROR)
 def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The container has lost, or never got, the right to open its devices.
@@ -246,5 +276,6 @@ RULES: tuple[Rule, ...] = (
     client_talks_to_desktop,
     rootless_with_cgroups,
     cdi_of_another_driver,
+    no_device_nodes_inside,
     rights_of_devices_lost,
 )

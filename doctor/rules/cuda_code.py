@@ -20,7 +20,7 @@ from doctor.matrix.model import Release, Variant
 from doctor.rules import cards
 from doctor.rules.builds import holds_no_cuda
 from doctor.rules.cuda_level import level, two_parts
-from doctor.rules.decide import each
+from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import Holder, holders
@@ -53,6 +53,7 @@ def no_code_for_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _needed(case: Case, matrix: Matrix) -> tuple[Holder, ...]:
+    need_contents(case)
     case.need_vendor("nvidia")
     found = holders(case, matrix)
     if not found:
@@ -72,7 +73,7 @@ def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> It
         # Jetson indexes serve builds of their own under the same version.
         raise MissingFact(f"GPU code of the installed {holder.name}", Missing.NOT_STATED)
     yield Fault(
-        message=f"{holder.name} holds no code for {cards.label(device)} "
+        message=f"{holder.name} holds no code for {cards.label(device, matrix)} "
         f"({card}, {card.sm}); it has {holder.targets}",
         evidence=(cards.evidence(device, matrix), holder.evidence),
         remedies=_builds_for(case, matrix, holder, card),
@@ -174,7 +175,7 @@ def _ptx_too_new(case: Case, matrix: Matrix, holder: Holder, device: Device) -> 
     if compiler is None or Version(compiler.ptx_isa).older_than(needed) is not True:
         return
     yield Fault(
-        message=f"{holder.name} has only PTX {needed} for {cards.label(device)} ({card}), "
+        message=f"{holder.name} has only PTX {needed} for {cards.label(device, matrix)} ({card}), "
         f"and a driver with CUDA {offered.cuda} compiles PTX up to {compiler.ptx_isa}",
         evidence=(offered.evidence, holder.evidence, cards.evidence(device, matrix)),
         remedies=(
@@ -214,7 +215,7 @@ def runs_by_jit(case: Case, matrix: Matrix) -> Iterator[Fault]:
             has_machine_code = holder.count(Coverage.SASS, card, matrix.tegra)
             if holder.is_core and not has_machine_code and holder.usable_ptx(card, matrix.tegra):
                 yield Fault(
-                    message=f"{holder.name} reaches {cards.label(device)} ({card}) only by "
+                    message=f"{holder.name} reaches {cards.label(device, matrix)} ({card}) only by "
                     "compiling PTX at the first start",
                     evidence=(holder.evidence, Evidence(f"{card.sm} is not among its targets")),
                     sources=holder.sources,

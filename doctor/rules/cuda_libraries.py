@@ -12,7 +12,7 @@ from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_level import two_parts
 from doctor.rules.cuda_major import major_of_soname
-from doctor.rules.decide import each, is_absent
+from doctor.rules.decide import each, is_absent, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import covering
 from doctor.rules.software import engine
@@ -35,6 +35,7 @@ def library_not_found(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: every name is resolved, or the folders were not searched.
     Sources: ld.so(8); METADATA of the wheels.
     """
+    need_contents(case)
     yield from each((lambda: _unresolved(case, matrix), lambda: _looked_for(case, matrix)))
 
 
@@ -115,6 +116,7 @@ def other_copy_found_first(case: Case, matrix: Matrix) -> Iterator[Fault]:
         hold nothing newer or older than the build.
     Sources: ld.so(8); CUDA toolkit documentation, stub libraries.
     """
+    need_contents(case)
     yield from each(
         (
             lambda: _seen_shadowed(case),

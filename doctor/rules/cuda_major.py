@@ -11,7 +11,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
-from doctor.rules.decide import each
+from doctor.rules.decide import each, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.software import engine
 
@@ -43,6 +43,7 @@ def libraries_of_two_majors(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: what torch needs is there in its own major and nothing is overwritten.
     Sources: METADATA and file lists of the torch and nvidia-* wheels.
     """
+    need_contents(case)
     names = [_SUFFIXED.fullmatch(p.name) for p in case.scope.packages.known("scope.packages")]
     found = [(match[1], int(match[2])) for match in names if match]
     if not found:
@@ -103,6 +104,7 @@ def build_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: both are of one major; minors may differ.
     Sources: NEEDED entries and METADATA of the wheels (rows in the matrix).
     """
+    need_contents(case)
     torch = builds.torch_build(case, matrix)
     if torch is None:
         case.scope.torch.known("scope.torch.cuda")

@@ -35,6 +35,17 @@ def each(checks: Iterable[Check]) -> Iterator[Fault]:
         raise idle[0]
 
 
+def need_contents(case: Case) -> None:
+    """Something to judge inside the target; `NotApplicable` for a host of which only that is known.
+
+    Whether a machine is sound can be told without an engine; what an engine needs cannot.
+    """
+    scope = case.scope
+    readings = (scope.packages, scope.torch, scope.binaries)
+    if case.workload is None and not any(reading.is_known for reading in readings):
+        raise NotApplicable("no engine or framework in this target")
+
+
 def is_absent(case: Case, name: str) -> bool:
     """Tell whether a thing was looked for, in the scope or on the host, and is not there."""
     stated = (*(case.scope.absent.value or ()), *(case.facts.host.absent.value or ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from doctor.facts import Device, DeviceHealth
+from doctor.facts import Device, DeviceHealth, Missing
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import Xid
@@ -39,7 +39,22 @@ def faults_reported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.facts.devices.is_known and not case.nvidia_devices:
         raise NotApplicable("no nvidia device")
-    yield from each((lambda: _xids(case, matrix), lambda: _health(case)))
+    yield from each(
+        (lambda: _hangs(case), lambda: _xids(case, matrix), lambda: _health(case, matrix))
+    )
+
+
+def _hangs(case: Case) -> Iterator[Fault]:
+    reading = case.facts.nvidia.nvml_devices
+    if reading.missing is Missing.TIMED_OUT:
+        yield Fault(
+            message="the driver does not answer: NVML hung and was given up",
+            evidence=(Evidence("NVML: no answer in time", reading.at),),
+            remedies=(
+                Remedy("read the kernel log, then reboot", ("sudo dmesg | grep -i nvrm",)),
+                _SERVICE,
+            ),
+        )
 
 
 def _xids(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -59,11 +74,11 @@ def _xids(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-def _health(case: Case) -> Iterator[Fault]:
+def _health(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for device in case.nvidia_devices:
         for what, remedy, severity in _troubles(device.health.known("devices.health")):
             yield Fault(
-                message=f"{cards.label(device)}: {what}",
+                message=f"{cards.label(device, matrix)}: {what}",
                 evidence=(Evidence(what, device.health.at),),
                 remedies=(remedy,),
                 sources=("https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",),
@@ -97,9 +112,9 @@ def held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: NVML, compute mode and processes; CUDA runtime, cudaErrorDevicesUnavailable.
     """
     checks = [
-        check
+        partial(check, case, matrix, device)
         for device in case.need_vendor("nvidia")
-        for check in (partial(_exclusive, case, device), partial(_taken, case, device))
+        for check in (_exclusive, _taken)
     ]
     yield from each(checks)
 
@@ -110,26 +125,27 @@ def _others(case: Case, device: Device) -> list[str]:
     return [f"{p.name or 'process'} ({p.pid}, {p.memory_mib or '?'} MiB)" for p in found]
 
 
-def _exclusive(case: Case, device: Device) -> Iterator[Fault]:
+def _exclusive(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
     mode = device.compute_mode.known("devices.compute_mode").lower().replace(" ", "_")
     if "prohibited" in mode:
-        yield _mode(device, "no process may use it", Severity.ERROR)
+        yield _mode(matrix, device, "no process may use it")
     elif "exclusive" in mode and _others(case, device):
-        yield _mode(device, f"held exclusively by {_others(case, device)[0]}", Severity.ERROR)
+        yield _mode(matrix, device, f"held exclusively by {_others(case, device)[0]}")
 
 
-def _mode(device: Device, what: str, severity: Severity) -> Fault:
+def _mode(matrix: Matrix, device: Device, what: str) -> Fault:
     command = f"sudo nvidia-smi -i {device.index or 0} -c DEFAULT"
+    name = cards.label(device, matrix)
     return Fault(
-        message=f"{cards.label(device)} is in compute mode {device.compute_mode.value}: {what}",
+        message=f"{name} is in compute mode {device.compute_mode.value}: {what}",
         evidence=(Evidence(f"compute mode {device.compute_mode.value}", device.compute_mode.at),),
         remedies=(Remedy("set the compute mode back to default", (command,)),),
         subject=device.id,
-        severity=severity,
+        severity=Severity.ERROR,
     )
 
 
-def _taken(case: Case, device: Device) -> Iterator[Fault]:
+def _taken(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
     """A quarter of the memory gone is more than a desktop or a context takes."""
     total = device.memory_mib.known("devices.memory_mib")
     free = device.memory_free_mib.known("devices.memory_free_mib")
@@ -137,14 +153,17 @@ def _taken(case: Case, device: Device) -> Iterator[Fault]:
     is_ours = case.workload is not None and case.workload.pid is not None
     if not others or is_ours or free >= total * 3 // 4:
         return
+    name = cards.label(device, matrix)
     yield Fault(
-        message=f"{cards.label(device)} has {free} of {total} MiB free: {', '.join(others[:3])}",
+        message=f"{name} has {free} of {total} MiB free: {', '.join(others[:3])}",
         evidence=(Evidence(f"{free} of {total} MiB free", device.memory_free_mib.at),),
         remedies=(
             Remedy("end the process if it is a left-over", ("nvidia-smi", "sudo kill PID")),
             Remedy("or leave room for it", ("--gpu-memory-utilization with a smaller share",)),
         ),
         subject=device.id,
+        # Without a target it may be the very work that this host is for.
+        severity=None if case.workload is not None else Severity.INFO,
     )
 
 
@@ -166,7 +185,7 @@ def slowed_down(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if hot:
             heat = f" at {health.temperature_c} degrees" if health.temperature_c else ""
             yield Fault(
-                message=f"{cards.label(device)} is slowed down ({', '.join(hot)}){heat}",
+                message=f"{cards.label(device, matrix)} is slowed down ({', '.join(hot)}){heat}",
                 evidence=(Evidence(f"clock reasons: {', '.join(hot)}", device.health.at),),
                 remedies=(
                     Remedy("look at cooling and power", ("nvidia-smi -q -d PERFORMANCE,POWER",)),
@@ -189,8 +208,9 @@ def narrow_link(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for device in case.need_vendor("nvidia"):
         link = device.link.known("devices.link")
         if link.width and link.width_max and link.width < link.width_max:
+            name = cards.label(device, matrix)
             yield Fault(
-                message=f"{cards.label(device)} has {link.width} of {link.width_max} PCIe lanes",
+                message=f"{name} has {link.width} of {link.width_max} PCIe lanes",
                 evidence=(Evidence(f"x{link.width} of x{link.width_max}", device.link.at),),
                 remedies=(
                     Remedy(

@@ -154,7 +154,7 @@ def links_down(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 f"{health.nvlinks_down} of {health.nvlinks_up + health.nvlinks_down} NVLinks down"
             )
             yield Fault(
-                message=f"{cards.label(device)}: {text}",
+                message=f"{cards.label(device, matrix)}: {text}",
                 evidence=(Evidence(text, device.health.at),),
                 remedies=(Remedy("read the state of every link", ("nvidia-smi nvlink -s",)),),
                 subject=device.id,

@@ -90,7 +90,7 @@ def mig_without_instances(case: Case, matrix: Matrix) -> Iterator[Fault]:
         children = [d for d in case.devices if d.mig.value and d.mig.value.parent == device.id]
         if mig is not None and mig.instances == 0 and not children:
             yield Fault(
-                message=f"{cards.label(device)} is in MIG mode and has no instance",
+                message=f"{cards.label(device, matrix)} is in MIG mode and has no instance",
                 evidence=(Evidence("MIG mode is on, instances: 0", device.mig.at),),
                 remedies=(
                     Remedy(
@@ -168,9 +168,10 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = [d for d in cards.desktop_cards(case, matrix) if not _is_instance(d)]
     taken = [d for d in found if (d.pci_driver.value or "").startswith("vfio")]
     for device in taken:
+        name = cards.label(device, matrix)
         yield Fault(
-            message=f"{cards.label(device)} is bound to {device.pci_driver.value} and belongs "
-            "to a virtual machine",
+            message=f"{name} is bound to {device.pci_driver.value}: it is given to a "
+            "virtual machine",
             evidence=(Evidence(f"driver: {device.pci_driver.value}", device.pci_driver.at),),
             remedies=(Remedy("give the device back to the host's nvidia driver"),),
             subject=device.id,
@@ -184,7 +185,9 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
             message=f"the bus has {len(on_bus)} NVIDIA GPUs and the driver lists {listed.value}",
             evidence=(
                 Evidence(f"NVML lists {listed.value}", listed.at),
-                Evidence(f"PCI: {', '.join(cards.label(d) for d in on_bus)}", on_bus[0].pci_id.at),
+                Evidence(
+                    f"PCI: {', '.join(cards.label(d, matrix) for d in on_bus)}", on_bus[0].pci_id.at
+                ),
             ),
             remedies=(
                 Remedy("read why the driver did not start it", ("sudo dmesg | grep -i nvrm",)),
@@ -212,7 +215,8 @@ def engine_cannot_use_mig(case: Case, matrix: Matrix) -> Iterator[Fault]:
     uuid = next((v for n, v in _env(case).items() if _names_instance(n, v)), "")
     enabled = any(d.mig.value and d.mig.value.enabled for d in case.devices)
     if not uuid and not enabled:
-        case.need_vendor("nvidia")[0].mig.known("devices.mig")
+        for device in case.need_vendor("nvidia"):
+            device.mig.present("devices.mig")
         raise NotApplicable("no MIG instance is used")
     found = engine(case, matrix)
     setting = settings(case, matrix)[0]
@@ -223,7 +227,7 @@ def engine_cannot_use_mig(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if _fits(match.claim.when, setting) and holds(match.claim, setting) is not False:
             yield Fault(
                 message=f"{found.label} and MIG: {match.claim.text}",
-                evidence=(found.evidence, _mig_fact(case, uuid)),
+                evidence=(found.evidence, _mig_fact(case, matrix, uuid)),
                 remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
                 sources=tuple(match.claim.source),
                 extrapolated=match.extrapolated,
@@ -240,11 +244,11 @@ def _fits(when: dict[str, str], setting: Setting) -> bool:
     return all(getattr(setting, key, None) is not None for key in when)
 
 
-def _mig_fact(case: Case, uuid: str) -> Evidence:
+def _mig_fact(case: Case, matrix: Matrix, uuid: str) -> Evidence:
     if uuid:
         return Evidence(f"device named by UUID: {uuid[:60]}", case.scope.env.at)
     device = next(d for d in case.devices if d.mig.value and d.mig.value.enabled)
-    return Evidence(f"{cards.label(device)}: MIG mode is on", device.mig.at)
+    return Evidence(f"{cards.label(device, matrix)}: MIG mode is on", device.mig.at)
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,7 +11,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import builds, cards, compat
 from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_level import Level, Load, level, relation
-from doctor.rules.decide import each
+from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
@@ -35,6 +35,7 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: CUDA Compatibility guide, tables of minor-version compatibility and of
         toolkit drivers (rows in the matrix); the release rows of torch and the engine.
     """
+    need_contents(case)
     _need_driver(case, matrix)
     build = builds.runtime_build(case, matrix)
     if build is None:
@@ -144,7 +145,7 @@ def driver_older_than_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: supported-gpus lists inside NVIDIA's drivers (rows in the matrix).
     """
     devices = cards.desktop_cards(case, matrix)
-    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    driver = cards.driver_to_judge(case).known("nvidia.driver")
     yield from each(
         partial(_card_too_new, case, matrix, d, driver) for d in cards.distinct(devices)
     )
@@ -161,7 +162,7 @@ def _card_too_new(case: Case, matrix: Matrix, device: Device, driver: Version) -
         case.facts.nvidia.cuda_driver_api.known("nvidia.driver")
     if older:
         yield Fault(
-            message=f"driver {driver} does not know {cards.label(device)}: "
+            message=f"driver {driver} does not know {cards.label(device, matrix)}: "
             f"branch {span.first} is the first that drives it",
             evidence=(_driver_fact(case), cards.evidence(device, matrix)),
             remedies=install_branch(case, matrix),
@@ -171,7 +172,7 @@ def _card_too_new(case: Case, matrix: Matrix, device: Device, driver: Version) -
 
 
 def _driver_fact(case: Case) -> Evidence:
-    reading = case.facts.nvidia.driver
+    reading = cards.driver_to_judge(case)
     return Evidence(f"driver {reading.value}", reading.at)
 
 
@@ -231,12 +232,12 @@ def driver_dropped_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         flags of supported-gpus lists (rows in the matrix).
     """
     devices = cards.desktop_cards(case, matrix)
-    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    driver = cards.driver_to_judge(case).known("nvidia.driver")
     for device in cards.distinct(devices):
         span = cards.branch_span(device, matrix)
         if span.last is not None and driver.at_least(Version(str(span.last + 1))) is True:
             yield Fault(
-                message=f"driver {driver} has dropped {cards.label(device)}: "
+                message=f"driver {driver} has dropped {cards.label(device, matrix)}: "
                 f"branch {span.last} is the last that drives it",
                 evidence=(_driver_fact(case), cards.evidence(device, matrix)),
                 remedies=_back_to(case, matrix, span.last),

@@ -30,7 +30,7 @@ def proprietary_module_on_new_card(case: Case, matrix: Matrix) -> Iterator[Fault
     for device in cards.distinct(devices):
         if flavour == "proprietary" and cards.shared(device, matrix, "open_modules") == "required":
             yield Fault(
-                message=f"{cards.label(device)} needs the open kernel modules, "
+                message=f"{cards.label(device, matrix)} needs the open kernel modules, "
                 "and the proprietary ones are loaded",
                 evidence=(
                     Evidence("kernel module is proprietary", nvidia.module_flavour.at),
@@ -59,7 +59,7 @@ def open_module_on_old_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for device in cards.distinct(devices):
         if flavour == "open" and cards.shared(device, matrix, "open_modules") == "no":
             yield Fault(
-                message=f"{cards.label(device)} cannot run on the open kernel modules",
+                message=f"{cards.label(device, matrix)} cannot run on the open kernel modules",
                 evidence=(
                     Evidence("kernel module is open", nvidia.module_flavour.at),
                     cards.evidence(device, matrix),
@@ -100,8 +100,9 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if nvidia.driver.present("nvidia.driver") is None:
         on_disk = nvidia.module_on_disk.value
         state = f"version {on_disk} is installed" if on_disk else "none is installed"
+        name = cards.label(devices[0], matrix)
         yield Fault(
-            message=f"no NVIDIA kernel module is loaded for {cards.label(devices[0])}; {state}",
+            message=f"no NVIDIA kernel module is loaded for {name}; {state}",
             evidence=(
                 Evidence("no loaded NVIDIA module", nvidia.driver.at),
                 cards.evidence(devices[0], matrix),

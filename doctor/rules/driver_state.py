@@ -63,15 +63,15 @@ def vgpu_without_licence(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = cards.desktop_cards(case, matrix)
     virtual = [d for d in found if d.virtual.value]
     if not virtual:
-        if all(d.virtual.is_known for d in found):
-            raise NotApplicable("no virtual GPU")
-        found[0].virtual.known("devices.virtual")
+        for device in found:
+            device.virtual.known("devices.virtual")
+        raise NotApplicable("no virtual GPU")
     nvidia = case.facts.nvidia
     no_service = is_absent(case, _LICENCE_SERVICE)
     if no_service or nvidia.licensed.known("nvidia.licensed") is False:
         fact = f"{_LICENCE_SERVICE} is not there" if no_service else "the licence is not granted"
         yield Fault(
-            message=f"{cards.label(virtual[0])} is a virtual GPU, and {fact}",
+            message=f"{cards.label(virtual[0], matrix)} is a virtual GPU, and {fact}",
             evidence=(Evidence(fact, nvidia.licensed.at), cards.evidence(virtual[0], matrix)),
             remedies=(
                 Remedy(

@@ -92,7 +92,7 @@ def refusal(
 ) -> Fault | None:
     """The fault of a judgement: refused (the rule's severity) or not listed (a warning)."""
     device = setting.device
-    where = f" on {cards.label(device)}" if device is not None else ""
+    where = f" on {cards.label(device, matrix)}" if device is not None else ""
     seen = (cards.evidence(device, matrix),) if device is not None else ()
     subject = device.id if device is not None else ""
     if result.refused is not None:

@@ -29,13 +29,15 @@ def nouveau_holds_the_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: NVIDIA driver README, interaction with nouveau.
     """
     need_bare_host(case, matrix)
-    yield from each((lambda: _bound(case), lambda: _nouveau_loaded(case)))
+    yield from each((lambda: _bound(case, matrix), lambda: _nouveau_loaded(case)))
 
 
-def _bound(case: Case) -> Iterator[Fault]:
+def _bound(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for device in case.need_vendor("nvidia"):
         if device.pci_driver.present(f"devices.{device.id}.pci_driver") == "nouveau":
-            fact = Evidence(f"{cards.label(device)} is bound to nouveau", device.pci_driver.at)
+            fact = Evidence(
+                f"{cards.label(device, matrix)} is bound to nouveau", device.pci_driver.at
+            )
             yield _nouveau(case, fact, device.id)
 
 

@@ -11,7 +11,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.catalogue import Distro
 from doctor.matrix.model import Release
-from doctor.rules.decide import each
+from doctor.rules.decide import each, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import covering, holds, settings
 from doctor.rules.software import Software, engine, packages, software
@@ -217,6 +217,7 @@ def libstdcxx_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.scope.kind == "conda":
         raise NotApplicable("conda brings its own C++ library")
+    need_contents(case)
     yield from each((lambda: _older_symbols(case, matrix), lambda: _older_claimed(case, matrix)))
 
 

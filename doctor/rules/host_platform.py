@@ -61,6 +61,8 @@ def _shadowed(case: Case) -> Iterator[Fault]:
 
 def _userspace(case: Case) -> Iterator[Fault]:
     """A user-space driver version beside that of Windows can only be a Linux one."""
+    if case.facts.nvidia.libcuda.is_known:
+        raise NotApplicable("the libraries themselves were read")
     reading = case.facts.nvidia.userspace
     version = reading.known("nvidia.userspace")
     windows = case.facts.nvidia.driver.value

@@ -9,7 +9,7 @@ from dataclasses import replace
 from doctor.facts import Binary
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import each, is_absent
+from doctor.rules.decide import each, is_absent, need_contents
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
@@ -46,6 +46,7 @@ def system_library_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: installation pages of the engines (claims in the matrix); NEEDED entries of
         the binaries.
     """
+    need_contents(case)
     yield from each((lambda: _unresolved(case), lambda: _asked_for(case, matrix)))
 
 
