@@ -71,7 +71,7 @@ def _asked_for(case: Case, matrix: Matrix) -> Iterator[Fault]:
         match
         for setting in settings(case, matrix)[:1]
         for match in applicable(matrix, found, "system-lib", setting)
-        if not _ACCELERATOR.match(match.claim.key)
+        if not _ACCELERATOR.match(match.claim.key) and "toolchain" not in match.claim.data
     ]
     if not claims:
         raise NotApplicable(f"no system library is known that {found.name} needs")

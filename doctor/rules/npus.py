@@ -37,12 +37,13 @@ def _plain(text: str) -> str:
 
 
 def words(device: Device, matrix: Matrix) -> frozenset[str]:
-    """Words that a claim may use for the device and that all chips it may be share."""
+    """Words that a claim may use for the device: key and generation that all its chips share.
+
+    Its own SoC name is one of them, those of other models of the chip are not.
+    """
     rows = chips(device, matrix)
-    sets = [
-        {row.key, row.generation, *(s.removeprefix("Ascend") for s in row.socs)} for row in rows
-    ]
-    shared = frozenset.intersection(*map(frozenset, sets)) if sets else frozenset[str]()
+    sets = [frozenset({row.key, row.generation}) for row in rows]
+    shared = frozenset.intersection(*sets) if sets else frozenset[str]()
     soc = (device.soc.value or "").removeprefix("Ascend")
     return shared | {soc} if soc and rows else shared
 
