@@ -6,9 +6,9 @@ import sys
 from dataclasses import replace
 
 from doctor.diagnose import diagnose
-from doctor.errors import ExitCode
+from doctor.errors import ExitCode, UsageError
 from doctor.examine import Sources, gather, parse_engine, request_of
-from doctor.facts import UNSTATED, Facts, LogText, Workload, seen
+from doctor.facts import Facts, LogText, Workload, seen
 from doctor.findings import Diagnosis, OutcomeKind, Severity, Verdict
 from doctor.matrix import load_matrix
 from doctor.report import Report
@@ -19,22 +19,48 @@ _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
 
 def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     """Read the facts, judge them, return the report. Raises UsageError for bad input."""
-    facts = gather(sources)
-    request = request_of(engine, sources, facts, model=model)
-    return Report(facts, diagnose(facts, load_matrix(), request), sources.name)
+    found = gather(sources)
+    request = request_of(engine, sources, found.facts, model=model)
+    return Report(found.facts, diagnose(found.facts, load_matrix(), request), found.source)
 
 
 def read_log(path: str, sources: Sources, engine: str = "") -> Report:
-    """Judge a log, with the facts of `sources` if any are named. Raises UsageError."""
+    """Judge a log, with what it tells of the host and the facts of `sources`.
+
+    Raises UsageError for input that cannot be read.
+    """
+    from doctor.intake.merge import merge
+
+    text = _text_of(path)
+    told, formats = _told_by(text, path)
+    stated = gather(sources).facts if sources.facts else Facts()
+    facts = merge(stated, told)
+    workload = _workload(facts, engine)
+    logs = facts.logs or (LogText(text),)
+    judged = replace(
+        facts, workloads=(workload,), logs=tuple(replace(log, workload="") for log in logs)
+    )
+    source = f"{path}: {', '.join(formats)}" if formats else path
+    return Report(judged, diagnose(judged, load_matrix()), source)
+
+
+def _told_by(text: str, path: str) -> tuple[Facts, tuple[str, ...]]:
+    """Facts that stand in the log itself, such as a pasted collect_env."""
+    from doctor.intake.detect import parse_input
+
+    try:
+        understood = parse_input(text, path)
+    except UsageError:
+        return Facts(), ()
+    return understood.facts, understood.formats
+
+
+def _workload(facts: Facts, engine: str) -> Workload:
+    """The engine that was named, else the one that the facts name, else an unknown one."""
     name, version = parse_engine(engine) if engine else ("", None)
-    facts = gather(sources) if sources.facts else Facts()
-    workload = next((w for w in facts.workloads if name in ("", w.engine)), None)
-    if workload is None:
-        stated = seen(version, "--engine") if version else UNSTATED
-        workload = Workload("log", name, version=stated)
-    log = LogText(_text_of(path), workload.id)
-    judged = replace(facts, workloads=(workload,), logs=(log,))
-    return Report(judged, diagnose(judged, load_matrix()), path)
+    known = next((w for w in facts.workloads if name in ("", w.engine)), None)
+    workload = known or Workload("log", name)
+    return replace(workload, version=seen(version, "--engine")) if version else workload
 
 
 def _text_of(path: str) -> str:

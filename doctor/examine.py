@@ -25,23 +25,36 @@ class Sources:
     root: str = ""
     pythons: tuple[str, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """What the report calls the host."""
-        if self.facts:
-            return ", ".join(Path(f).name for f in self.facts)
-        return self.root or "this host"
+
+@dataclass(frozen=True)
+class Gathered:
+    """Facts, and in words where they come from ("issue.md: collect_env, engine log")."""
+
+    facts: Facts
+    source: str
 
 
-def gather(sources: Sources) -> Facts:
+def gather(sources: Sources) -> Gathered:
     """Read the facts; raises UsageError for input that cannot be read."""
     if sources.facts:
-        from doctor.intake import read_input
-
-        return read_input(sources.facts[0])
+        return _from_files(sources.facts)
     from doctor.probes.collect import Options, collect
 
-    return collect(host_of(sources), Options(pythons=sources.pythons))
+    facts = collect(host_of(sources), Options(pythons=sources.pythons))
+    return Gathered(facts, sources.root or "this host")
+
+
+def _from_files(paths: tuple[str, ...]) -> Gathered:
+    """Read and merge several files: earlier ones win, contradictions become notes."""
+    from doctor.intake.detect import parse_input, read_text
+    from doctor.intake.merge import merge
+
+    understood = [parse_input(read_text(path), path) for path in paths]
+    words = [
+        f"{Path(path).name}: {', '.join(u.formats)}"
+        for path, u in zip(paths, understood, strict=True)
+    ]
+    return Gathered(merge(*(u.facts for u in understood)), "; ".join(words))
 
 
 def host_of(sources: Sources) -> Host:

@@ -28,7 +28,8 @@ class _Page:
 
     def lines(self, report: Report) -> list[str]:
         diagnosis = report.diagnosis
-        lines = [self._step(step) for step in ladder(report.facts, diagnosis)]
+        lines = [] if report.source == "this host" else [clean_line(report.source), ""]
+        lines += [self._step(step) for step in ladder(report.facts, diagnosis)]
         shown: set[tuple[str, str]] = set()
         for target in diagnosis.targets:
             lines += ["", *self._target(target, shown)]
