@@ -122,10 +122,14 @@ def _text(value: Any, at: str, otherwise: Optional[Reading[str]] = None) -> Read
 
 
 def _settings(stated: dict[str, Any]) -> dict[str, str]:
-    """The daemon's own settings that decide whether containers get devices."""
-    features = stated.get("features")
-    cdi = features.get("cdi") if isinstance(features, dict) else None
-    return {} if cdi is None else {"features.cdi": str(cdi).lower()}
+    """What the daemon's file says of devices; the daemon itself may be older than the file."""
+    features, runtimes = stated.get("features"), stated.get("runtimes")
+    found = {}
+    if isinstance(runtimes, dict):
+        found["runtimes"] = ", ".join(sorted(map(str, runtimes)))
+    if isinstance(features, dict) and "cdi" in features:
+        found["features.cdi"] = str(features["cdi"]).lower()
+    return found
 
 
 def _context(host: Host) -> tuple[Reading[str], str]:

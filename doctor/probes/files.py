@@ -66,6 +66,16 @@ def list_dir(path: str, at: str) -> Reading[tuple[str, ...]]:
         return missing(Missing.NOT_THERE, at)
 
 
+def link(path: str, at: str) -> Reading[str]:
+    """Where a link leads; "" for what is no link."""
+    try:
+        return seen(clean_name(os.readlink(path)), at)
+    except OSError as error:
+        return seen("", at) if error.errno == errno.EINVAL else missing(why(error), at)
+    except ValueError:
+        return missing(Missing.NOT_THERE, at)
+
+
 def clean_name(name: str) -> str:
     """The name as text that any encoder accepts (Python marks odd bytes with surrogates)."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")

@@ -62,6 +62,9 @@ class Host(Protocol):
     def real_path(self, path: str) -> Reading[str]:
         """The path with all links resolved, if it exists."""
 
+    def link(self, path: str) -> Reading[str]:
+        """Where a link leads, as it is written; "" for what is there and is no link."""
+
     def stat(self, path: str) -> Reading[FileStat]:
         """Stat of the file that the path leads to."""
 

@@ -32,6 +32,9 @@ def read(host: Host, facts: HostFacts) -> HostFacts:
 def read_modules(host: Host) -> Reading[tuple[str, ...]]:
     """Names of the loaded modules."""
     text = host.read_text("/proc/modules")
+    if text.is_absent:
+        # A kernel that cannot load any.
+        return seen((), text.at)
     if text.value is None:
         return relay(text)
     names = (line.split(" ", 1)[0] for line in text.value.splitlines())
@@ -39,7 +42,7 @@ def read_modules(host: Host) -> Reading[tuple[str, ...]]:
 
 
 def read_headers(host: Host, kernel: Reading[str]) -> Reading[str]:
-    """The folder of the headers of the running kernel.
+    """The release whose headers are there: that of the running kernel, or none.
 
     A container does not have its kernel's modules folder: nothing can be told there.
     """
@@ -49,12 +52,14 @@ def read_headers(host: Host, kernel: Reading[str]) -> Reading[str]:
     build = host.real_path(f"{folder}/build")
     if build.is_absent and not host.real_path(folder).is_known:
         return missing(Missing.NOT_STATED, folder)
-    return seen(build.value, build.at) if build.value is not None else build
+    return seen(kernel.value, build.value) if build.value is not None else build
 
 
 def read_dkms(host: Host) -> Reading[tuple[DkmsModule, ...]]:
     """What `dkms status` would say, from the tree that it reads."""
     names = host.list_dir(_DKMS)
+    if names.is_absent:
+        return seen((), _DKMS)
     if names.value is None:
         return relay(names)
     found: list[DkmsModule] = []

@@ -37,6 +37,10 @@ class LocalHost:
         except ValueError:
             return missing(Missing.NOT_THERE, path)
 
+    def link(self, path: str) -> Reading[str]:
+        """Where a link leads, as it is written."""
+        return files.link(path, path)
+
     def stat(self, path: str) -> Reading[FileStat]:
         """Stat of the file that the path leads to."""
         return files.stat(path, path)

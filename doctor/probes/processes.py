@@ -35,6 +35,12 @@ _VERBS = {
     ("ollama", "runner"): "ollama",
     ("lmdeploy", "serve"): "lmdeploy",
 }
+# Distributions that bring an engine and are not called after it.
+_CARRIERS = {
+    "tgi": ("text-generation-server",),
+    "llama.cpp": ("xllamacpp",),
+    "mlx": ("mlx-lm",),
+}
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?")
 _CONTAINER = re.compile(r"(?:docker[-/]|libpod[-/]|cri-containerd-|/)([0-9a-f]{64})")
 
@@ -70,6 +76,11 @@ def read(host: Host) -> Reading[tuple[EngineProcess, ...]]:
             python = "" if container else _interpreter(host, pid, argv)
             found[pid] = EngineProcess(pid, engine, argv, python, container)
     return seen(tuple(found.values()), "/proc")
+
+
+def distributions_of(engine: str) -> tuple[str, ...]:
+    """Names of the distributions that may bring an engine."""
+    return (engine, re.sub(r"[^a-z0-9]+", "-", engine), *_CARRIERS.get(engine, ()))
 
 
 def environ_of(host: Host, pid: int) -> Reading[dict[str, str]]:

@@ -29,6 +29,7 @@ from typing import Any, Optional
 from doctor.errors import UsageError
 from doctor.facts import Missing, Reading, missing, seen
 from doctor.probes.environment import allowed
+from doctor.probes.files import relay
 from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat
 from doctor.probes.rooted import resolve
 
@@ -85,6 +86,14 @@ class RecordedHost:
         if self._exists(real):
             return seen(real, path)
         return missing(self._reason(real) or self._unlisted, path)
+
+    def link(self, path: str) -> Reading[str]:
+        """Where a recorded link leads; only the folder of the path is resolved."""
+        folder, _, name = path.rstrip("/").rpartition("/")
+        real = f"{self._real(folder).rstrip('/')}/{name}"
+        if real in self._links:
+            return seen(self._links[real], path)
+        return seen("", path) if self._exists(real) else relay(self.real_path(real), path)
 
     def stat(self, path: str) -> Reading[FileStat]:
         """Stat as recorded, or made up from what the recording holds."""

@@ -33,6 +33,7 @@ class RecordingHost:
         self.texts: dict[str, Reading[str]] = {}
         self.folders: dict[str, Reading[tuple[str, ...]]] = {}
         self.links: dict[str, Reading[str]] = {}
+        self.targets: dict[str, Reading[str]] = {}
         self.stats: dict[str, Reading[FileStat]] = {}
         self.disks: dict[str, Reading[DiskUsage]] = {}
         self.commands: dict[tuple[str, ...], Reading[CommandResult]] = {}
@@ -54,6 +55,10 @@ class RecordingHost:
     def real_path(self, path: str) -> Reading[str]:
         """Pass on and keep."""
         return self.links.setdefault(path, self.host.real_path(path))
+
+    def link(self, path: str) -> Reading[str]:
+        """Pass on and keep."""
+        return self.targets.setdefault(path, self.host.link(path))
 
     def stat(self, path: str) -> Reading[FileStat]:
         """Pass on and keep."""
@@ -146,6 +151,9 @@ class _Writer:
 
     def _learn_links(self) -> None:
         """Links by the real path of their folder, folders before what lies in them."""
+        for asked, target in self.answers.targets.items():
+            if target.value and self._is_kept(asked):
+                self.links[asked] = target.value
         for asked, real in sorted(self.answers.links.items()):
             folder, _, name = asked.rpartition("/")
             place = f"{self._place(folder).rstrip('/')}/{name}"
@@ -166,7 +174,13 @@ class _Writer:
     def _missing(self) -> dict[str, str]:
         """Why something could not be read, least telling first."""
         found: dict[str, str] = {}
-        for answers in (self.answers.links, self.answers.stats, self.answers.folders):
+        answers: dict[str, Reading[Any]]
+        for answers in (
+            self.answers.targets,
+            self.answers.links,
+            self.answers.stats,
+            self.answers.folders,
+        ):
             for path, answer in answers.items():
                 if not answer.is_known and self._is_kept(path):
                     found[self._place(path)] = _reason(answer)["missing"]
@@ -178,7 +192,7 @@ class _Writer:
     def _present(self) -> dict[str, Any]:
         """Folders with their names, and what exists without a text."""
         found: dict[str, Any] = {}
-        for path, real in self.answers.links.items():
+        for path, real in (*self.answers.links.items(), *self.answers.targets.items()):
             if real.value is not None and self._is_kept(path):
                 found.setdefault(self._place(path), {})
         for path, stat in self.answers.stats.items():

@@ -1,15 +1,17 @@
-"""A tree of files that is mounted or unpacked somewhere: another system's disk, an image."""
+"""A tree of files with a root of its own: another system's disk, an image, a container."""
 
 from __future__ import annotations
 
 import errno
-import os
-from collections.abc import Callable
-from typing import Optional
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Optional, TypeVar
 
 from doctor.facts import Missing, Reading, missing, seen
 from doctor.probes import files
-from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat
+from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat, Host
+
+T = TypeVar("T")
 
 _MOST_LINKS = 40
 # Where a running kernel speaks. In a tree without one, what is there says nothing.
@@ -17,43 +19,48 @@ _LIVE = ("/proc", "/sys", "/dev", "/run", "/var/run")
 
 
 class RootedHost:
-    """The system under `root`. No link leads out of it, nothing of it is run."""
+    """The system under `root` of another host, by default of this machine.
 
-    def __init__(self, root: str) -> None:
-        self._root = os.path.realpath(root)
+    No link leads out of it and nothing of it is run. `env` are the variables of the
+    process that it is looked at for.
+    """
+
+    def __init__(
+        self, root: str, host: Optional[Host] = None, env: Optional[Mapping[str, str]] = None
+    ) -> None:
+        self._host = host or _this_machine()
+        self._root = root.rstrip("/")
+        self._env = dict(env or {})
         self._folders: dict[str, str] = {}
         # A whole host may be mounted, with its kernel's file systems.
-        self._runs = os.path.exists(f"{self._root}/proc/version")
+        self._runs = self._host.stat(f"{self._root}/proc/version").is_known
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Text of a regular file, links followed within the root."""
-        found = self._find(path)
-        if found.value is None:
-            return files.relay(found)
-        return files.read_text(self._root + found.value, path, limit)
+        return self._ask(path, lambda place: self._host.read_text(place, limit))
 
     def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
         """Sorted names in a folder."""
-        found = self._find(path)
-        if found.value is None:
-            return files.relay(found)
-        return files.list_dir(self._root + found.value, path)
+        return self._ask(path, self._host.list_dir)
 
     def real_path(self, path: str) -> Reading[str]:
-        """The path with all links resolved, if it exists."""
-        found = self._find(path)
-        return seen(files.clean_name(found.value), path) if found.value is not None else found
+        """The path within the root with all links resolved, if it exists."""
+        return self._find(path)
+
+    def link(self, path: str) -> Reading[str]:
+        """Where a link of the tree leads, as it is written."""
+        folder, _, name = path.rstrip("/").rpartition("/")
+        return self._ask(folder or "/", lambda place: self._host.link(f"{place}/{name}"), path)
 
     def stat(self, path: str) -> Reading[FileStat]:
         """Stat of the file that the path leads to."""
-        found = self._find(path)
-        if found.value is None:
-            return files.relay(found)
-        return files.stat(self._root + found.value, path)
+        return self._ask(path, self._host.stat)
 
     def disk(self, path: str) -> Reading[DiskUsage]:
-        """Not stated: what surrounds the tree here is not what surrounds it at work."""
-        return missing(Missing.NOT_STATED, path)
+        """Size of a file system; not stated for a tree that is not at work."""
+        if not self._runs:
+            return missing(Missing.NOT_STATED, path)
+        return self._ask(path, self._host.disk)
 
     def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:  # noqa: ARG002
         """Not stated: nothing of the tree is run."""
@@ -68,43 +75,47 @@ class RootedHost:
         return missing(Missing.NOT_STATED, "NVML")
 
     def environ(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
+        """The variables that were given."""
+        return dict(self._env)
 
     def local_path(self, path: str) -> Optional[str]:
         """Where the file that the path leads to lies on this machine."""
         found = self._find(path)
-        return None if found.value is None else self._root + found.value
+        return None if found.value is None else self._host.local_path(self._root + found.value)
+
+    def _ask(self, path: str, question: Callable[[str], Reading[T]], at: str = "") -> Reading[T]:
+        """Ask the host below about the place that the path leads to."""
+        found = self._find(path)
+        if found.value is None:
+            return missing(found.missing or Missing.NOT_READABLE, at or path)
+        return replace(question(self._root + found.value), at=at or path)
 
     def _find(self, path: str) -> Reading[str]:
         """The path within the root that `path` leads to, free of links."""
         if _is_live(path) and not self._runs:
             return missing(Missing.NOT_STATED, path)
         try:
-            found = self._resolve(path)
-            os.lstat(self._root + (found or "/"))
-            return seen(found or "/", path)
+            return seen(self._resolve(path) or "/", path)
         except OSError as error:
             return missing(files.why(error), path)
-        except ValueError:
-            return missing(Missing.NOT_THERE, path)
 
     def _resolve(self, path: str) -> str:
         folder, _, name = path.rstrip("/").rpartition("/")
         if name in ("", ".", ".."):
-            return resolve(path, self._link)
+            return resolve(path, self._target)
         # Most questions concern many files of few folders.
         if folder not in self._folders:
-            self._folders[folder] = resolve(folder, self._link)
-        return resolve(f"{self._folders[folder]}/{name}", self._link, self._folders[folder])
+            self._folders[folder] = resolve(folder, self._target)
+        return resolve(f"{self._folders[folder]}/{name}", self._target, self._folders[folder])
 
-    def _link(self, path: str) -> Optional[str]:
-        try:
-            return os.readlink(self._root + path)
-        except OSError as error:
-            if error.errno == errno.EINVAL:
-                return None
-            raise
+    def _target(self, path: str) -> Optional[str]:
+        answer = self._host.link(self._root + path)
+        if answer.value is None:
+            raise OSError(_ERRORS.get(answer.missing or Missing.NOT_READABLE, errno.EIO), "", path)
+        return answer.value or None
+
+
+_ERRORS = {Missing.NOT_THERE: errno.ENOENT, Missing.NOT_PERMITTED: errno.EACCES}
 
 
 def resolve(path: str, link: Callable[[str], Optional[str]], known: str = "") -> str:
@@ -136,3 +147,9 @@ def resolve(path: str, link: Callable[[str], Optional[str]], known: str = "") ->
 
 def _is_live(path: str) -> bool:
     return any(path == folder or path.startswith(folder + "/") for folder in _LIVE)
+
+
+def _this_machine() -> Host:
+    from doctor.probes.local import LocalHost
+
+    return LocalHost()

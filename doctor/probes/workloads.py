@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Optional
 
 from doctor.facts import Missing, Reading, Scope, Version, Workload, missing, seen
+from doctor.probes import container_scope
 from doctor.probes.host import Host
 from doctor.probes.launch_arguments import parse_arguments
-from doctor.probes.processes import EngineProcess, environ_of
-
-# Distributions that bring an engine, where they are not called after it.
-_CARRIERS = {
-    "tgi": ("text-generation-server",),
-    "llama.cpp": ("xllamacpp",),
-    "mlx": ("mlx-lm",),
-}
+from doctor.probes.processes import EngineProcess, distributions_of, environ_of
 
 
 def read(
@@ -23,17 +16,17 @@ def read(
 ) -> tuple[tuple[Workload, ...], tuple[Scope, ...]]:
     """One workload per process, and a scope for each container that one runs in."""
     workloads = []
-    containers: dict[str, Scope] = {}
+    boxes: dict[str, Scope] = {}
     for process in running:
         env = environ_of(host, process.pid)
         scope = _scope_of(process, scopes)
         if process.container:
             name = f"container:{process.container[:12]}"
-            scope = containers.setdefault(
-                name, Scope(id=name, kind="container", parent="host", env=env)
-            )
+            if name not in boxes:
+                boxes[name] = container_scope.read(host, process, env, name)
+            scope = boxes[name]
         workloads.append(_workload(process, env, scope))
-    return tuple(workloads), tuple(containers.values())
+    return tuple(workloads), tuple(boxes.values())
 
 
 def _scope_of(process: EngineProcess, scopes: tuple[Scope, ...]) -> Optional[Scope]:
@@ -64,8 +57,7 @@ def _workload(
 def _version(engine: str, scope: Optional[Scope]) -> Reading[Version]:
     if scope is None:
         return missing(Missing.NOT_STATED)
-    plain = re.sub(r"[^a-z0-9]+", "-", engine)
-    package = scope.package(engine, plain, *_CARRIERS.get(engine, ()))
+    package = scope.package(*distributions_of(engine))
     if package is None or package.version is None:
         return missing(Missing.NOT_STATED, scope.packages.at)
     return seen(package.version, package.location)

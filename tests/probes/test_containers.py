@@ -30,7 +30,7 @@ def _engine(reading: Reading[ContainerEngine]) -> ContainerEngine:
 
 def test_docker_as_its_daemon_tells(tmp_path: Path) -> None:
     files = {
-        "/etc/docker/daemon.json": '{"features": {"cdi": true}}',
+        "/etc/docker/daemon.json": '{"features": {"cdi": true}, "runtimes": {"nvidia": {}}}',
         "/etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\nno-cgroups = true\n",
     }
     host = write_host(tmp_path, files, paths=DOCKER, sockets={SOCKET: {"/info": INFO}})
@@ -42,6 +42,7 @@ def test_docker_as_its_daemon_tells(tmp_path: Path) -> None:
     assert engine.context.value == "default"
     assert engine.config.value == {
         "features.cdi": "true",
+        "runtimes": "nvidia",
         "nvidia-container-cli.no-cgroups": "true",
     }
     assert engine.cdi.is_absent

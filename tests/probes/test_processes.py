@@ -159,6 +159,55 @@ def test_workloads_lie_in_the_scope_of_their_python(tmp_path: Path) -> None:
     assert facts.notes == ()
 
 
+def test_an_engine_in_a_container(tmp_path: Path) -> None:
+    root = "/proc/12/root"
+    site = f"{root}/opt/venv/lib/python3.12/site-packages"
+    host = write_host(
+        tmp_path,
+        {
+            "/proc/12/cmdline": "python3\0-m\0vllm.entrypoints.openai.api_server\0",
+            "/proc/12/environ": "PATH=/opt/venv/bin:/bin\0NVIDIA_REQUIRE_CUDA=cuda>=12.8\0",
+            "/proc/12/stat": "12 (python3) S 1 12",
+            "/proc/12/cgroup": CGROUP,
+            f"{root}/proc/version": "Linux",
+            f"{root}/opt/venv/pyvenv.cfg": "version = 3.12.3\n",
+            f"{root}/usr/bin/python3.12": "",
+            f"{root}/data/vllm-0.20.0.dist-info/METADATA": "Name: vllm\nVersion: 0.20.0\n\n",
+            "/data/secret": "of the host",
+        },
+        # Links of the container lead to its own root.
+        links={
+            f"{root}/opt/venv/bin/python3": "/usr/bin/python3.12",
+            f"{site}/vllm-0.20.0.dist-info": "/data/vllm-0.20.0.dist-info",
+        },
+        paths={f"{root}/dev/nvidia0": {}, f"{root}/dev/nvidiactl": {}},
+        disks={f"{root}/dev/shm": {"total_mib": 64, "free_mib": 64}},
+    )
+    facts = collect(host, Options())
+    assert facts.notes == ()
+    (work,) = facts.workloads
+    box = facts.scope("container:ab12ab12ab12")
+    assert box is not None
+    assert (work.scope, str(work.version.value)) == (box.id, "0.20.0")
+    assert box.devices_visible.value == ("/dev/nvidia0",)
+    assert (box.shm_mib.value, box.image.require_cuda.value) == (64, "cuda>=12.8")
+    assert box.python.value is not None
+    assert str(box.python.value.version) == "3.12.3"
+
+
+def test_a_container_that_may_not_be_looked_into(tmp_path: Path) -> None:
+    host = write_host(
+        tmp_path,
+        {"/proc/12/cmdline": "vllm\0serve\0m\0", "/proc/12/cgroup": CGROUP},
+        paths={"/proc/12/root": "not-permitted", "/proc/12/environ": "not-permitted"},
+    )
+    box = collect(host, Options()).scope("container:ab12ab12ab12")
+    assert box is not None
+    assert box.packages.missing is Missing.NOT_PERMITTED
+    assert box.devices_visible.missing is Missing.NOT_PERMITTED
+    assert box.image.require_cuda.missing is Missing.NOT_PERMITTED
+
+
 def test_a_tree_has_no_processes(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     assert read_workloads(RootedHost(str(tmp_path)), (), ()) == ((), ())

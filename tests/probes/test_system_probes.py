@@ -9,7 +9,7 @@ import pytest
 
 from doctor.facts import HostFacts, Libc, Missing, Version, seen
 from doctor.facts.host import DiskSpace, DkmsModule, HeldPackages
-from doctor.probes import kernel, memory, packages, platform, system, tools
+from doctor.probes import kernel, memory, packages, platform, ports, system, tools
 from doctor.probes.rooted import RootedHost
 from tests.probes.written import write_host
 
@@ -176,7 +176,7 @@ def test_kernel_headers(tmp_path: Path) -> None:
         {"/usr/src/linux-headers-6.8.0-45-generic/Makefile": ""},
         links={f"{folder}/build": "/usr/src/linux-headers-6.8.0-45-generic"},
     )
-    assert kernel.read_headers(there, running).is_known
+    assert kernel.read_headers(there, running).value == running.value
     lacking = write_host(tmp_path / "b", {f"{folder}/modules.dep": ""})
     assert kernel.read_headers(lacking, running).is_absent
     container = write_host(tmp_path / "c")
@@ -225,6 +225,21 @@ def test_the_platform_of_a_tree_is_unknown(tmp_path: Path) -> None:
     assert platform.read(host, system.read(host, EMPTY)).platform.missing is Missing.NOT_STATED
 
 
+def test_listening_ports(tmp_path: Path) -> None:
+    header = "  sl  local_address rem_address   st tx_queue\n"
+    line = "   0: 0100007F:{} 00000000:0000 {} 00000000:00000000 00:00000000\n"
+    text = header + line.format("1F40", "0A") + line.format("0016", "01")
+    host = write_host(tmp_path, {"/proc/net/tcp": text})
+    assert ports.read(host, EMPTY).listening_ports.value == (8000,)
+    assert ports.read(write_host(tmp_path / "none"), EMPTY).listening_ports.is_absent
+
+
+def test_no_folder_of_dkms_means_no_modules(tmp_path: Path) -> None:
+    host = write_host(tmp_path)
+    assert kernel.read_dkms(host).value == ()
+    assert kernel.read_modules(host).value == ()
+
+
 def test_tools_that_are_not_there(tmp_path: Path) -> None:
     host = write_host(
         tmp_path, paths={"/usr/bin/cc": {}, "/usr/bin/ninja": {}, "/lib64/libnuma.so.1": {}}
@@ -232,4 +247,11 @@ def test_tools_that_are_not_there(tmp_path: Path) -> None:
     absent = tools.read(host, EMPTY).absent
     assert absent.partial
     assert not {"gcc", "ninja", "libnuma.so.1"} & set(absent.value or ())
-    assert {"g++", "cmake", "libGL.so.1"} <= set(absent.value or ())
+    assert {"g++", "cmake", "nvcc", "libGL.so.1", "libtcmalloc"} <= set(absent.value or ())
+    toolkit = write_host(
+        tmp_path / "b",
+        {"/usr/local/cuda-13.0/bin/nvcc": ""},
+        env={"LD_LIBRARY_PATH": "/opt/mpi"},
+        paths={"/opt/mpi/libmpi.so.40": {}},
+    )
+    assert not {"nvcc", "libmpi.so.40"} & set(tools.read(toolkit, EMPTY).absent.value or ())
