@@ -14,7 +14,7 @@ import stat
 import tempfile
 from typing import Any, Optional
 
-SCANNER = 1
+SCANNER = 2
 """Raised with every change to what is read or how it is written down."""
 
 _MAX_BYTES = 64 << 20

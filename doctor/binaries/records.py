@@ -1,12 +1,21 @@
-"""Contents of a file as JSON values for the cache, and back."""
+"""Contents of files, and facts made of them, as JSON values for the cache, and back."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Optional
 
 from doctor.binaries.contents import Contents
 from doctor.binaries.linkage import Linkage
-from doctor.facts import CodeTarget, Kernels, Version
+from doctor.facts import Binary, CodeTarget, Kernels, Version
+
+_WORDS = ("path", "package", "machine", "build_id", "unreadable")
+_VERSIONS = ("glibc", "glibcxx", "cuda", "toolkit", "compiler")
+_LISTS = (
+    "gfx", "soc", "isa", "needs", "shadowed", "undefined", "other_majors", "versions_missing",
+)  # fmt: skip
+_FIELDS = (*_WORDS, *_VERSIONS, *_LISTS)
+_BROKEN = (TypeError, ValueError, KeyError, AttributeError)
 
 
 def to_record(contents: Contents) -> list[Any]:
@@ -15,7 +24,7 @@ def to_record(contents: Contents) -> list[Any]:
     return [
         [link.machine, link.soname, link.needed, link.rpath, link.runpath],
         [link.requires, link.provides, link.build_id],
-        [[group.count, [str(t) for t in group.targets]] for group in contents.kernels],
+        _kernels_record(contents.kernels),
         [contents.gfx, contents.soc, contents.isa, contents.compression],
         [str(v or "") for v in (contents.glibc, contents.glibcxx, contents.toolkit)],
         [contents.sealed, contents.unreadable],
@@ -26,14 +35,14 @@ def from_record(record: Any) -> Optional[Contents]:
     """The contents, or None if the record is not one."""
     try:
         names, needs, kernels, code, versions, texts = record
-        glibc, glibcxx, toolkit = (Version(v) if v else None for v in map(_text, versions))
-        sealed, unreadable = map(_text, texts)
+        glibc, glibcxx, toolkit = map(_version, versions)
         gfx, soc, isa, compression = map(_texts, code)
+        sealed, unreadable = map(_text, texts)
         return Contents(
             _linkage(names, needs),
             glibc,
             glibcxx,
-            tuple(Kernels(tuple(map(CodeTarget.parse, targets)), int(n)) for n, targets in kernels),
+            _kernels(kernels),
             gfx,
             soc,
             isa,
@@ -42,7 +51,33 @@ def from_record(record: Any) -> Optional[Contents]:
             sealed,
             unreadable,
         )
-    except (TypeError, ValueError, KeyError):
+    except _BROKEN:
+        return None
+
+
+def to_binary_record(binary: Binary) -> list[Any]:
+    """JSON values of a fact, in the order in which `from_binary_record` reads them."""
+    return [
+        [getattr(binary, name) for name in _WORDS],
+        [str(getattr(binary, name) or "") for name in _VERSIONS],
+        [getattr(binary, name) for name in _LISTS],
+        _kernels_record(binary.kernels),
+        binary.unresolved,
+    ]
+
+
+def from_binary_record(record: Any) -> Optional[Binary]:
+    """The fact, or None if the record is not one."""
+    try:
+        words, versions, lists, kernels, unresolved = record
+        values = [*map(_text, words), *map(_version, versions), *map(_texts, lists)]
+        fields: dict[str, Any] = dict(zip(_FIELDS, values))  # noqa: B905 - counted below
+        if len(values) != len(_FIELDS):
+            return None
+        fields["kernels"] = _kernels(kernels)
+        fields["unresolved"] = None if unresolved is None else _texts(unresolved)
+        return Binary(**fields)
+    except _BROKEN:
         return None
 
 
@@ -61,6 +96,23 @@ def _linkage(names: Any, needs: Any) -> Linkage:
     )
 
 
+def _kernels_record(kernels: tuple[Kernels, ...]) -> list[Any]:
+    return [[group.count, " ".join(map(str, group.targets))] for group in kernels]
+
+
+def _kernels(record: Any) -> tuple[Kernels, ...]:
+    return tuple(Kernels(_targets(_text(targets)), int(count)) for count, targets in record)
+
+
+@lru_cache(maxsize=1024)
+def _targets(text: str) -> tuple[CodeTarget, ...]:
+    return tuple(map(CodeTarget.parse, text.split()))
+
+
+def _version(value: Any) -> Optional[Version]:
+    return Version(_text(value)) if value else None
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
@@ -70,4 +122,7 @@ def _text(value: Any) -> str:
 def _texts(values: Any) -> tuple[str, ...]:
     if not isinstance(values, (list, tuple)):
         raise TypeError
-    return tuple(map(_text, values))
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError
+    return tuple(values)

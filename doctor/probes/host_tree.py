@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from doctor.binaries.cache import Memory, identity_of
+from doctor.binaries.cache import Memory
 from doctor.binaries.contents import Contents, read_file
 from doctor.binaries.linkage import Linkage
 from doctor.binaries.records import from_record, to_record
 from doctor.probes.host import Host
+from doctor.probes.library_snapshot import look
 
 _CONTENTS = "contents"
 
@@ -23,10 +24,13 @@ class HostTree:
         self._names: dict[str, frozenset[str]] = {}
         self._real: dict[str, str] = {}
         self._contents: dict[str, Contents] = {}
+        self.touched: dict[str, list[int]] = {}
+        """Identity of each file and folder that was looked at; empty for one that is not there."""
 
     def names(self, folder: str) -> frozenset[str]:
         """Names in a folder; none if it cannot be read."""
         if folder not in self._names:
+            self.identity(folder)
             self._names[folder] = frozenset(self.host.list_dir(folder).value or ())
         return self._names[folder]
 
@@ -47,10 +51,11 @@ class HostTree:
             self._contents[real] = self._remembered(real)
         return self._contents[real]
 
-    def identity(self, real: str) -> list[int]:
+    def identity(self, path: str) -> list[int]:
         """What tells a file from its later self; empty if it cannot be looked at."""
-        local = self.host.local_path(real)
-        return list(identity_of(local) or ()) if local is not None else []
+        if path not in self.touched:
+            self.touched[path] = look(self.host, path)
+        return self.touched[path]
 
     def _resolved(self, path: str) -> str:
         """Most libraries are no links themselves, and many share a folder."""
@@ -61,6 +66,7 @@ class HostTree:
         local = self.host.local_path(plain)
         if local is not None and name not in ("", ".", "..") and not os.path.islink(local):
             return plain
+        self.identity(path)  # where the link leads belongs to the answer
         return self.host.real_path(path).value or path
 
     def _remembered(self, real: str) -> Contents:

@@ -27,7 +27,7 @@ from doctor.facts import (
     missing,
     seen,
 )
-from doctor.probes import library_files
+from doctor.probes import library_files, library_snapshot
 from doctor.probes.host import Host
 from doctor.probes.host_tree import HostTree
 
@@ -78,10 +78,29 @@ def read(
     place = host.local_path(scope.root)
     if place is None:
         return missing(Missing.NOT_STATED, scope.root)
-    memory = Memory(cache_folder() if folder is None else folder, place)
-    found = _Survey(HostTree(host, memory), scope, env, driver).binaries()
-    memory.save()
+    cache = cache_folder() if folder is None else folder
+    answers = Memory(cache, f"{place}\0answer")
+    asked = _question(scope, env, driver)
+    found = library_snapshot.recall(answers, host, asked)
+    if found is None:
+        tree = HostTree(host, Memory(cache, place))
+        found = _Survey(tree, scope, env, driver).binaries()
+        tree.memory.save()
+        library_snapshot.keep(answers, asked, tree.touched, found)
     return seen(found, scope.root)
+
+
+def _question(scope: Scope, env: dict[str, str], driver: bool) -> list[Any]:
+    """What the answer depends on beside files: variables, driver, versions of the scope."""
+    torch, python = scope.torch.value, scope.python.value
+    builds = (torch.cuda.value, torch.hip.value) if torch else ()
+    return [
+        env.get("LD_LIBRARY_PATH", ""),
+        driver,
+        " ".join(map(str, builds)),
+        python.executable if python else "",
+        [f"{p.name} {p.version} {p.location}" for p in scope.packages.value or ()],
+    ]
 
 
 class _Survey:
@@ -123,7 +142,7 @@ class _Survey:
         return {real: name for real, name in owners.items() if real not in unused}
 
     def _search(self, env: dict[str, str]) -> SearchPath:
-        local = self._tree.host.local_path(_CACHE)
+        local = self._tree.host.local_path(_CACHE) if self._tree.identity(_CACHE) else None
         cache = parse_cache(read_bytes(local, _CACHE_LIMIT)) if local else {}
         listed = env.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
         environment = tuple(folder.rstrip("/") for folder in listed if folder.startswith("/"))

@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctor.binaries.cache import Memory, identity_of
+from doctor.binaries.cache import SCANNER, Memory, identity_of
 from doctor.binaries.contents import Contents, read_file
-from doctor.binaries.records import from_record, to_record
+from doctor.binaries.records import (
+    from_binary_record,
+    from_record,
+    to_binary_record,
+    to_record,
+)
+from doctor.facts import Binary
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -99,8 +105,9 @@ def test_root_believes_nobody_elses_files(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"scanner": 0}', '{"scanner": 1, "kinds": []}', "[" * 100_000,
-     '{"scanner": 1, "kinds": {"kind": {"/a": [[1]]}}}', '{"scanner": 1, "kinds": {"kind": 3}}'],
+    ["", "{", "[]", '{"scanner": 0, "kinds": {"kind": {"/a": [[1], "value"]}}}', "[" * 100_000,
+     f'{{"scanner": {SCANNER}, "kinds": []}}', f'{{"scanner": {SCANNER}, "kinds": {{"kind": 3}}}}',
+     f'{{"scanner": {SCANNER}, "kinds": {{"kind": {{"/a": [[1]]}}}}}}'],
 )  # fmt: skip
 def test_nonsense_is_as_nothing(folder: Path, text: str) -> None:
     _kept(folder).write_text(text)
@@ -120,6 +127,8 @@ def test_an_unwritable_place_is_no_fault(tmp_path: Path) -> None:
 def test_contents_survive_the_cache(name: str) -> None:
     contents = read_file(str(SAMPLES / name), thorough=True)
     assert from_record(json.loads(json.dumps(to_record(contents)))) == contents
+    binary = contents.binary(name, "package")
+    assert from_binary_record(json.loads(json.dumps(to_binary_record(binary)))) == binary
 
 
 _JSON = st.recursive(
@@ -132,3 +141,4 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_any_record_is_contents_or_none(value: object) -> None:
     assert isinstance(from_record(value), (Contents, type(None)))
+    assert isinstance(from_binary_record(value), (Binary, type(None)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,25 +183,54 @@ def test_a_back_end_on_demand_may_lack_what_it_needs(world: World) -> None:
     assert _read(world) == {}
 
 
+def _cached(world: World) -> list[Path]:
+    return list((world.top / "cache").iterdir())
+
+
 def test_what_was_read_is_kept_until_the_file_changes(world: World) -> None:
     world.install("vllm", vllm___C_so=Library(needed=("liba.so",)))
     assert _read(world)["_C.so"].needs == ("liba.so",)
-    (file,) = (world.top / "cache").iterdir()
-    file.write_text(file.read_text().replace("liba.so", "libb.so"))
+    for file in _cached(world):
+        file.write_text(file.read_text().replace("liba.so", "libb.so"))
     assert _read(world)["_C.so"].needs == ("libb.so",), "taken from the cache"
     os.utime(world.site / "vllm/_C.so")
     assert _read(world)["_C.so"].needs == ("liba.so",), "read anew"
 
 
+def _new_library(world: World) -> None:
+    Library(soname="liba.so").write(world.top / "lib/liba.so")
+
+
+def _link_in_place_of_a_file(world: World) -> None:
+    path = world.site / "vllm/_C.so"
+    path.rename(world.top / "moved.so")
+    path.symlink_to(world.top / "other.so")
+
+
+@pytest.mark.parametrize("change", [_new_library, _link_in_place_of_a_file])
+def test_an_answer_is_void_when_a_folder_or_link_has_changed(
+    world: World, change: Callable[[World], None]
+) -> None:
+    world.install("vllm", vllm___C_so=Library(needed=("liba.so",)))
+    (world.top / "lib").mkdir()
+    Library().write(world.top / "other.so")
+    folder = str(world.top / "lib")
+    before = _read(world, LD_LIBRARY_PATH=folder).values()
+    assert [binary.unresolved for binary in before] == [("liba.so",)]
+    change(world)
+    after = _read(world, LD_LIBRARY_PATH=folder).values()
+    assert [binary.unresolved for binary in after] == [()]
+
+
 def test_a_damaged_cache_is_as_none(world: World) -> None:
     world.install("vllm", vllm___C_so=Library(needed=("liba.so",)))
     first = _read(world)
-    (file,) = (world.top / "cache").iterdir()
-    kept = json.loads(file.read_text())
-    for table in kept["kinds"].values():
-        for entry in table.values():
-            entry[1] = {"unexpected": [1]}
-    file.write_text(json.dumps(kept))
+    for file in _cached(world):
+        kept = json.loads(file.read_text())
+        for table in kept["kinds"].values():
+            for entry in table.values():
+                entry[1] = {"unexpected": [1]}
+        file.write_text(json.dumps(kept))
     assert _read(world) == first
 
 
