@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor.facts import Version
@@ -198,8 +197,8 @@ def as_cuda(text: str) -> Version | None:
     return Version(f"{exact.major}.*")
 
 
-def variants_within(release: Release, offered: Version) -> Iterator[tuple[Variant, Version]]:
-    """Builds of a release whose CUDA version the driver offers, newest first."""
+def cuda_variants(release: Release) -> list[tuple[Variant, Version]]:
+    """Builds of a release with the CUDA version of each, newest first."""
     known = [(v, Version.maybe(v.cuda)) for v in release.variants]
-    fitting = [(v, c) for v, c in known if c is not None and c.newer_than(offered) is False]
-    yield from sorted(fitting, key=lambda pair: pair[1].low, reverse=True)
+    fitting = [(v, cuda) for v, cuda in known if cuda is not None]
+    return sorted(fitting, key=lambda pair: pair[1].low, reverse=True)

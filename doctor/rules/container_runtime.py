@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from doctor.facts import ContainerEngine
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import each
+from doctor.rules.decide import each, is_absent
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import covering
 from doctor.rules.software import software
 
 TOOLKIT_DOMAIN = "nvidia-container-toolkit"
+_INSIDE = ("container", "image")
 _GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/"
 _CONFIGURE = Remedy(
     action="let the toolkit write the engine's configuration, and restart the engine",
@@ -27,7 +28,7 @@ _CONFIGURE = Remedy(
 
 def _container_engine(case: Case) -> ContainerEngine:
     """The engine of a target that is a container; `NotApplicable` for anything else."""
-    if case.scope.kind not in ("container", "image"):
+    if case.scope.kind not in _INSIDE:
         raise NotApplicable("not a container")
     if case.facts.devices.is_known and case.facts.devices.value and not case.nvidia_devices:
         raise NotApplicable("no nvidia device")
@@ -47,6 +48,9 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
         its devices.
     Sources: NVIDIA Container Toolkit documentation, installation and troubleshooting.
     """
+    if case.scope.kind in _INSIDE and is_absent(case, TOOLKIT_DOMAIN):
+        yield _without_toolkit(case)
+        return
     box = _container_engine(case)
     if case.scope.devices_visible.value:
         raise NotApplicable("the container has devices")
@@ -66,6 +70,15 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
             Evidence(f"container toolkit {toolkit.value or 'not seen'}", toolkit.at),
         ),
         remedies=_remedies(is_configured=configured, is_absent=toolkit.is_absent),
+        sources=(_GUIDE,),
+    )
+
+
+def _without_toolkit(case: Case) -> Fault:
+    return Fault(
+        message="NVIDIA's container toolkit is not installed",
+        evidence=(Evidence(f"{TOOLKIT_DOMAIN} was not found", case.scope.absent.at),),
+        remedies=_remedies(is_configured=False, is_absent=True),
         sources=(_GUIDE,),
     )
 

@@ -94,7 +94,7 @@ def _builds_for(
 ) -> tuple[Remedy, ...]:
     """The newest build with code for the card that the driver can run, and compiling."""
     offered = level(case, matrix)
-    choice = _best(matrix, holder.name, card, offered.cuda if offered else None)
+    choice = _best(matrix, holder, card, offered.cuda if offered else None)
     compile_it = Remedy(
         action=f"compile {holder.name} for this card (compute capability {card})",
         commands=(f"export TORCH_CUDA_ARCH_LIST={card}",),
@@ -115,10 +115,12 @@ def _builds_for(
 
 
 def _best(
-    matrix: Matrix, name: str, card: ComputeCapability, offered: Version | None
+    matrix: Matrix, holder: Holder, card: ComputeCapability, offered: Version | None
 ) -> tuple[Release, Variant] | None:
-    domain = matrix.engine(matrix.engine_packages.get(name, name))
-    for release in domain.releases if domain else ():
+    """A fitting build of the same version, which keeps pins whole; else of the newest."""
+    domain = matrix.engine(matrix.engine_packages.get(holder.name, holder.name))
+    same = matrix.release(domain.name, holder.version) if domain and holder.version else None
+    for release in (*((same,) if same else ()), *(domain.releases if domain else ())):
         for variant in release.variants:
             cuda = Version.maybe(variant.cuda)
             runs = offered is None or (cuda is not None and _is_major_within(cuda, offered))

@@ -92,7 +92,7 @@ def _too_old(case: Case, matrix: Matrix, build: CudaBuild, offered: Level) -> Fa
         f"but {build.label} is built for CUDA {build.cuda}{floor}",
         evidence=(offered.evidence, build.evidence),
         remedies=(
-            *_older_builds(matrix, build, offered.cuda),
+            *_older_builds(case, matrix, build, offered.cuda),
             *_compat_library(case, matrix, build),
             *install_branch(case, matrix, build.cuda),
         ),
@@ -100,13 +100,18 @@ def _too_old(case: Case, matrix: Matrix, build: CudaBuild, offered: Level) -> Fa
     )
 
 
-def _older_builds(matrix: Matrix, build: CudaBuild, offered: Version) -> tuple[Remedy, ...]:
+def _older_builds(
+    case: Case, matrix: Matrix, build: CudaBuild, offered: Version
+) -> tuple[Remedy, ...]:
     """The newest build of the same version that the driver can run, if there is one."""
     domain = matrix.engine_packages.get(build.package, build.package)
     release = matrix.release(domain, build.version) if build.version else None
     if release is None:
         return ()
-    for variant, cuda in builds.variants_within(release, offered):
+    for variant, cuda in builds.cuda_variants(release):
+        found = relation(cuda, offered, _linux_driver(case), matrix)
+        if found not in (Load.FULL, Load.MINOR):
+            continue
         source = f" --index-url {variant.index}" if variant.index.startswith("http") else ""
         command = f"pip install --force-reinstall '{build.package}=={release.version}'{source}"
         return (

@@ -97,18 +97,23 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     devices = cards.desktop_cards(case, matrix)
     nvidia = case.facts.nvidia
-    if nvidia.driver.present("nvidia.driver") is None:
+    stated = "nvidia" in (case.facts.host.modules_missing.value or ())
+    if stated or nvidia.driver.present("nvidia.driver") is None:
         on_disk = nvidia.module_on_disk.value
         state = f"version {on_disk} is installed" if on_disk else "none is installed"
         name = cards.label(devices[0], matrix)
         yield Fault(
             message=f"no NVIDIA kernel module is loaded for {name}; {state}",
             evidence=(
-                Evidence("no loaded NVIDIA module", nvidia.driver.at),
+                Evidence("no loaded NVIDIA module", _absence(case)),
                 cards.evidence(devices[0], matrix),
             ),
             remedies=(_load_or_install(case, is_installed=on_disk is not None),),
         )
+
+
+def _absence(case: Case) -> str:
+    return case.facts.host.modules_missing.at or case.facts.nvidia.driver.at
 
 
 def _load_or_install(case: Case, is_installed: bool) -> Remedy:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
-from doctor.rules.decide import is_absent
+from doctor.rules.decide import each, is_absent
 from doctor.rules.driver_choice import family
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
@@ -34,6 +34,35 @@ def known_driver_defect(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: NVIDIA release notes and issue threads (claims in the matrix).
     """
     cards.desktop_cards(case, matrix)
+    yield from each((lambda: _memory_management(case), lambda: _on_record(case, matrix)))
+
+
+def _memory_management(case: Case) -> Iterator[Fault]:
+    """nvidia_uvm found no address range for its memory management beside a randomised kernel."""
+    messages = case.facts.nvidia.kernel_messages
+    for line in messages.value or ():
+        if "request_free_mem_region" in line:
+            yield Fault(
+                message="nvidia_uvm could not set up its memory management: CUDA does not start",
+                evidence=(Evidence(line.strip()[:300], messages.at),),
+                remedies=(
+                    Remedy(
+                        "turn that part of nvidia_uvm off, or the kernel's address randomisation",
+                        (
+                            "echo 'options nvidia_uvm uvm_disable_hmm=1' | "
+                            "sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf",
+                            "sudo reboot",
+                        ),
+                        reboot=True,
+                    ),
+                ),
+                sources=("CUDA Toolkit release notes, known issues of HMM with KASLR",),
+                severity=Severity.ERROR,
+            )
+            return
+
+
+def _on_record(case: Case, matrix: Matrix) -> Iterator[Fault]:
     driver = case.facts.nvidia.driver.known("nvidia.driver")
     found = software(matrix, DRIVER_DOMAIN, driver, case.facts.nvidia.driver.at)
     for setting in settings(case, matrix):

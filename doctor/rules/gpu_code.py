@@ -31,6 +31,7 @@ class Holder:
     evidence: Evidence
     is_core: bool = True
     is_assumed: bool = False
+    version: Version | None = None
     cuda: Version | None = None
     sources: tuple[str, ...] = ()
 
@@ -70,11 +71,13 @@ def _measured(case: Case, matrix: Matrix) -> Iterator[Holder]:
     core = core_packages(case, matrix)
     for name, binaries in by_package.items():
         toolkits = [b.toolkit or b.cuda for b in binaries]
+        package = case.scope.package(name)
         yield Holder(
             name,
             tuple(kernels for b in binaries for kernels in b.kernels),
             Evidence(_inventory(name, binaries), binaries[0].path),
             is_core=name in core or not binaries[0].package,
+            version=package.version if package else None,
             cuda=max((t for t in toolkits if t is not None), key=lambda v: v.low, default=None),
         )
 
@@ -123,6 +126,7 @@ def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]
             kernels,
             fact,
             is_assumed=not _label(case, found),
+            version=found.version,
             cuda=_cuda(case, found),
             sources=sources,
         )
@@ -178,7 +182,7 @@ def _of_cuda_line(case: Case, matrix: Matrix, found: Software) -> Iterator[Holde
         )
         kernels = (Kernels(tuple(map(CodeTarget.parse, targets))),)
         sources = tuple(dict.fromkeys(s for v in same for s in v.source))[:3]
-        yield Holder("torch", kernels, fact, cuda=cuda, sources=sources)
+        yield Holder("torch", kernels, fact, version=found.version, cuda=cuda, sources=sources)
 
 
 def _variants(releases: Iterable[Release], cuda: Version) -> Iterator[Variant]:

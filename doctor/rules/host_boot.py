@@ -10,7 +10,7 @@ from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.driver_choice import family
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.host_kernel import need_bare_host
+from doctor.rules.host_kernel import is_loaded, need_bare_host
 
 _REJECTED = ("key was rejected by service", "loading of unsigned module is rejected",
              "module verification failed", "required key not available")  # fmt: skip
@@ -43,7 +43,7 @@ def _bound(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _nouveau_loaded(case: Case) -> Iterator[Fault]:
     modules = case.facts.host.modules.known("host.modules")
-    if "nouveau" in modules and "nvidia" not in modules and not case.facts.nvidia.driver.is_known:
+    if "nouveau" in modules and "nvidia" not in modules:
         if any(d.pci_driver.is_known for d in case.nvidia_devices):
             raise NotApplicable("what drives each card is known")
         yield _nouveau(case, Evidence("nouveau is loaded", case.facts.host.modules.at), "")
@@ -91,17 +91,22 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if host.secure_boot.known("host.secure_boot") is False:
         raise NotApplicable("Secure Boot is off")
     said = [m for m in nvidia.kernel_messages.value or () if _says(m, _REJECTED)]
-    if not said and nvidia.driver.present("nvidia.driver") is not None:
+    is_stated = nvidia.driver.is_known and not is_loaded(case)
+    if not said and not is_stated and nvidia.driver.present("nvidia.driver") is not None:
         return
-    if said or nvidia.module_on_disk.present("nvidia.module_on_disk") is not None:
+    if is_stated and nvidia.module_signed.value:
+        return
+    if said or is_stated or nvidia.module_on_disk.present("nvidia.module_on_disk") is not None:
+        what = "was not seen loaded" if is_stated and not said else "is not loaded"
         yield Fault(
-            message="Secure Boot is on, and the installed NVIDIA module is not loaded",
+            message=f"Secure Boot is on, and the installed NVIDIA module {what}",
             evidence=(
                 Evidence("Secure Boot is on", host.secure_boot.at),
                 *(Evidence(line, nvidia.kernel_messages.at) for line in said[:1]),
             ),
             remedies=_signed(case),
             sources=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
+            severity=Severity.WARNING if is_stated and not said else None,
         )
 
 

@@ -12,6 +12,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Release
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.host_libc import distribution
 from doctor.rules.settings import Setting, covering, holds, settings
 from doctor.rules.software import Software, engine, packages
 
@@ -131,6 +132,7 @@ def no_build_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
         (
             lambda: _other_machine(case),
             lambda: _other_libc(case),
+            lambda: _musl_system(case, matrix),
             lambda: _not_published(case, matrix),
         )
     )
@@ -180,6 +182,26 @@ def _musl(binary: Binary, case: Case) -> Fault:
         ),
         remedies=(Remedy("build the package from source, or install a version made on glibc"),),
     )
+
+
+def _musl_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A system with musl, and an engine of which no wheel is made for it."""
+    libc, row = case.facts.host.libc.value, distribution(case, matrix)
+    kind = libc.kind if libc is not None else row.libc if row is not None else ""
+    if kind != "musl" or case.scope.kind in ("container", "image"):
+        raise NotApplicable("the system is not known to have musl")
+    found = engine(case, matrix)
+    names = [artefact.file for release in found.rows for artefact in release.files]
+    if not names:
+        raise NotApplicable(f"no files of {found.name} are listed")
+    if not any("musllinux" in name for name in names):
+        at = case.facts.host.libc.at or case.facts.host.os.at
+        yield Fault(
+            message=f"this system's C library is musl, and {found.name} has no build for it",
+            evidence=(Evidence("C library: musl", at), found.evidence),
+            remedies=(Remedy("use the container image, or a distribution with glibc"),),
+            sources=tuple(found.rows[0].source),
+        )
 
 
 def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import ComputeCapability, Coverage, Device, Kernels, Missing, MissingFact
+from doctor.facts import (
+    ComputeCapability,
+    Coverage,
+    Device,
+    Kernels,
+    Missing,
+    MissingFact,
+    Version,
+)
 from doctor.facts.codes import CodeTarget
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
+from doctor.rules.builds import runtime_build
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import holders
@@ -183,4 +192,40 @@ def _desktop(what: str, fact: Evidence, device: Device | None, matrix: Matrix) -
     )
 
 
-RULES: tuple[Rule, ...] = (linux_driver_inside_wsl, desktop_build_on_jetson)
+@rule("HST193", cause="jetson-specific", severity=Severity.ERROR)
+def jetpack_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The JetPack of a Jetson is older than the build's CUDA.
+
+    What: the CUDA version of the JetPack against the CUDA runtime of the build.
+    Why: the driver is part of the system image and moves with JetPack only; a build for a
+        newer CUDA major does not start.
+    How to fix: a build or container made for this JetPack, or flash a newer JetPack where
+        the module has one.
+    Silent when: the build's CUDA is only assumed, or of the same major.
+    Sources: NVIDIA JetPack release notes (rows in the matrix).
+    """
+    host = case.facts.host
+    if host.platform.known("host.platform") != "jetson":
+        raise NotApplicable("not a Jetson")
+    jetpack = host.jetpack.known("host.jetpack")
+    row = matrix.distro("jetpack", str(jetpack).removesuffix(".*"))
+    own = Version.maybe(row.cuda) if row else None
+    if row is None or own is None:
+        raise MissingFact(f"matrix row of JetPack {jetpack}", Missing.NOT_STATED)
+    build = runtime_build(case, matrix)
+    if build is None or build.assumed:
+        raise MissingFact("the CUDA version of the installed build", Missing.NOT_STATED)
+    if (build.cuda.major or 0) > (own.major or 0):
+        yield Fault(
+            message=f"{build.label} is built for CUDA {build.cuda}, "
+            f"and JetPack {row.versions[0]} has CUDA {own}",
+            evidence=(build.evidence, Evidence(f"JetPack {jetpack}", host.jetpack.at)),
+            remedies=(
+                Remedy(f"use a build or container made for JetPack {row.versions[0]}"),
+                Remedy("or flash a newer JetPack", reboot=True, undo="none"),
+            ),
+            sources=tuple(row.source),
+        )
+
+
+RULES: tuple[Rule, ...] = (linux_driver_inside_wsl, desktop_build_on_jetson, jetpack_too_old)

@@ -62,7 +62,8 @@ def _stated_need(case: Case) -> Iterator[Fault]:
     if not needed.is_known and (case.workload is None or not arguments(case)):
         raise NotApplicable("nothing tells how much host memory is needed")
     wanted = needed.known("host.memory_needed_mib")
-    have = host.memory_mib.known("host.memory_mib") + (host.swap_mib.value or 0)
+    total = host.memory_mib if host.memory_mib.is_known else host.memory_available_mib
+    have = total.known("host.memory_mib") + (host.swap_mib.value or 0)
     if wanted > have:
         yield _too_little(case, wanted, have, needed.at)
 
