@@ -217,6 +217,7 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     What: the advisories that the matrix holds, by range of versions; one finding for the
         engine, with the worst severity and the lowest version that is out of all ranges.
+        A note for reports and plans, a warning where the engine is installed or running.
     Why: serving engines read untrusted input and often listen on all interfaces.
     How to fix: the version named; until then keep the ports closed to strangers.
     Silent when: the matrix holds none for this version, which does not say that there are
@@ -236,13 +237,23 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
     worst = max((str(c.data.get("severity", "")).lower() for c in claims), key=_weight)
     named = ", ".join(c.key for c in claims[:3])
     yield Fault(
-        f"{len(claims)} advisories about {found.label} as of {domain.as_of if domain else ''}"
+        severity=Severity.WARNING if _is_here(case, found) else None,
+        message=f"{len(claims)} advisories about {found.label} as of {domain.as_of if domain else ''}"
         f"{f', worst {worst}' if worst in _WEIGHTS else ''}: {named}"
         f"{' ...' if len(claims) > 3 else ''}",
         evidence=(found.evidence,),
         remedies=(Remedy(f"upgrade to {clear} or newer" if clear else "keep its ports closed"),),
         sources=tuple(dict.fromkeys(s for c in claims[:3] for s in c.source)),
     )
+
+
+def _is_here(case: Case, found: Software) -> bool:
+    """Tell whether the engine was found on disk or running, not in a report or a plan."""
+    if case.workload is not None and case.workload.pid is not None:
+        return True
+    names = (found.name, found.name.replace(".", "-"))
+    package = case.scope.package(*names)
+    return package is not None and bool(package.location)
 
 
 def _weight(severity: str) -> int:
