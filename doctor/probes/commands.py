@@ -37,6 +37,8 @@ def run(argv: tuple[str, ...], timeout_s: float, search_path: str) -> Reading[Co
         return _finish(_Child(program, argv, search_path), time.monotonic() + timeout_s, at)
     except OSError as error:
         return missing(files.why(error), at)
+    except ValueError:  # a NUL in an argument
+        return missing(Missing.NOT_READABLE, at)
 
 
 def _find(name: str, search_path: str) -> Optional[str]:
@@ -49,8 +51,12 @@ def _find(name: str, search_path: str) -> Optional[str]:
 
 
 def _finish(child: _Child, deadline: float, at: str) -> Reading[CommandResult]:
-    in_time = child.read_until(deadline)
-    returncode = child.wait(deadline if in_time else time.monotonic())
+    try:
+        in_time = child.read_until(deadline)
+        returncode = child.wait(deadline if in_time else time.monotonic())
+    except BaseException:  # Ctrl-C: the program has a group of its own and hears nothing of it
+        child.kill()
+        raise
     if returncode is None:
         child.kill()
         return missing(Missing.TIMED_OUT, at)
@@ -75,7 +81,7 @@ class _Child:
             self._pid = os.posix_spawn(
                 program, argv, _environment(search_path), file_actions=actions, setpgroup=0
             )
-        except OSError:
+        except (OSError, ValueError):
             self._close()
             raise
         finally:

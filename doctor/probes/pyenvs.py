@@ -52,7 +52,7 @@ def discover(
 
 def _candidates(host: Host, named: Iterable[str], running: Iterable[str]) -> Iterator[Environment]:
     env = host.environ()
-    folder, home = env.get("PWD", ""), env.get("HOME", "")
+    folder, homes = env.get("PWD", ""), _homes(host, env.get("HOME", ""))
     for path in [*(absolute(path, folder) for path in named), *running]:
         yield from _at(host, path)
     active = (env.get("VIRTUAL_ENV", ""), absolute(".venv", folder), env.get("CONDA_PREFIX", ""))
@@ -60,8 +60,16 @@ def _candidates(host: Host, named: Iterable[str], running: Iterable[str]) -> Ite
     for path in _SYSTEM:
         if host.real_path(f"{path}/bin/python3").is_known:
             yield Environment(path, "system", asked=True)
-    elsewhere = [*_conda(host, home), *_collected(host, home)]
+    elsewhere = [path for home in homes for path in _in_home(host, home)]
+    elsewhere += _with_named(host, [f"/opt/{name}" for name in ("conda", *_CONDA_HOMES)])
     yield from _folders(host, elsewhere[:_MOST_FOUND], asked=False)
+
+
+def _homes(host: Host, home: str) -> list[str]:
+    """The home of this user; of a tree, which belongs to nobody here, all homes."""
+    if home:
+        return [home]
+    return ["/root", *_entries(host, "/home")]
 
 
 def _folders(host: Host, paths: Iterable[str], asked: bool) -> Iterator[Environment]:
@@ -109,20 +117,20 @@ def python_folders(host: Host, folder: str) -> tuple[str, ...]:
     return tuple(name for name in names if PYTHON_FOLDER.fullmatch(name))
 
 
-def _conda(host: Host, home: str) -> Iterator[str]:
-    """Conda's own list, and the usual homes with their named environments."""
+def _in_home(host: Host, home: str) -> Iterator[str]:
+    """Conda's own list, its usual homes, and the environments of tools that keep many."""
     listed = host.read_text(f"{home}/.conda/environments.txt", 1 << 16).value or ""
     yield from (line.strip() for line in listed.splitlines() if line.startswith("/"))
-    homes = [f"{home}/{name}" for name in _CONDA_HOMES] if home else []
-    homes += ["/opt/conda", *(f"/opt/{name}" for name in _CONDA_HOMES[:4])]
+    yield from _with_named(host, [f"{home}/{name}" for name in _CONDA_HOMES])
+    for name in _COLLECTIONS:
+        yield from _entries(host, f"{home}/{name}")
+
+
+def _with_named(host: Host, homes: Iterable[str]) -> Iterator[str]:
+    """Homes of conda, each followed by its named environments."""
     for path in homes:
         yield path
         yield from _entries(host, f"{path}/envs")
-
-
-def _collected(host: Host, home: str) -> Iterator[str]:
-    for name in _COLLECTIONS if home else ():
-        yield from _entries(host, f"{home}/{name}")
 
 
 def _entries(host: Host, folder: str) -> Iterator[str]:

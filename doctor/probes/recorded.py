@@ -63,7 +63,7 @@ class RecordedHost:
         try:
             with open(self._files + real, encoding="utf-8", errors="replace", newline="") as file:
                 return seen(file.read(limit), path)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a NUL in the path
             known = real in self._paths or real in self._names
             return missing(Missing.NOT_READABLE if known else self._unlisted, path)
 

@@ -22,6 +22,8 @@ def get(path: str, target: str, timeout_s: float) -> Reading[str]:
     except OSError as error:
         late = isinstance(error, TimeoutError) or "timed out" in str(error)
         return missing(Missing.TIMED_OUT if late else files.why(error), at)
+    except ValueError:  # a NUL in the path
+        return missing(Missing.NOT_THERE, at)
     head, _, body = answer.partition(b"\r\n\r\n")
     if head[:5] != b"HTTP/" or head[8:13] != b" 200 ":
         return missing(Missing.NOT_READABLE, at)

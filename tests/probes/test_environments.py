@@ -17,6 +17,7 @@ from doctor.probes import scopes, torch_build
 from doctor.probes.layout import parse_pyvenv_cfg
 from doctor.probes.local import LocalHost
 from doctor.probes.pyenvs import absolute, discover
+from doctor.probes.rooted import RootedHost
 from tests.probes.written import write_host
 
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n\n"
@@ -218,6 +219,14 @@ def test_environments_of_no_interest_are_left_out(tmp_path: Path) -> None:
         env={"HOME": "/home/u"},
     )
     assert [s.root for s in scopes.read(host)] == ["/home/u/.local/share/uv/tools/vllm"]
+
+
+def test_a_tree_has_the_environments_of_all_its_users(tmp_path: Path) -> None:
+    site = tmp_path / "home/ann/miniforge3/envs/llm/lib/python3.12/site-packages/vllm"
+    site.mkdir(parents=True)
+    (tmp_path / "home/ann/miniforge3/envs/llm/conda-meta").mkdir()
+    found = scopes.read(RootedHost(str(tmp_path)))
+    assert [s.id for s in found] == ["conda:/home/ann/miniforge3/envs/llm"]
 
 
 def test_an_environment_that_cannot_be_read_is_not_empty(tmp_path: Path) -> None:

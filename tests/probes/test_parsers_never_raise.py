@@ -114,15 +114,19 @@ def test_command_lines_never_raise(engine: str, argv: tuple[str, ...]) -> None:
 @given(path=st.text(max_size=40))
 def test_paths_never_raise(tmp_path: Path, path: str) -> None:
     from doctor.probes.local import LocalHost
+    from doctor.probes.recorded import RecordedHost
     from doctor.probes.rooted import RootedHost
 
-    for host in (LocalHost(), RootedHost(str(tmp_path))):
+    for host in (LocalHost(), RootedHost(str(tmp_path)), RecordedHost(str(tmp_path))):
         below = f"{tmp_path}/none/{path}"
         host.read_text(below)
         host.list_dir(below)
         host.real_path(below)
         host.stat(below)
         host.disk(below)
+        host.link(below)
+        host.local_path(below)
+        host.get(below, "/info")
 
 
 REPEATED = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import venv
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from doctor.facts import Missing
 from doctor.probes.collect import Options, collect
 from doctor.probes.environment import allowed
 from doctor.probes.launch_arguments import parse_arguments
+from doctor.probes.local import LocalHost
 from doctor.probes.processes import engine_of, parse_parent
 from doctor.probes.rooted import RootedHost
 from doctor.probes.workloads import read as read_workloads
@@ -157,6 +160,26 @@ def test_workloads_lie_in_the_scope_of_their_python(tmp_path: Path) -> None:
     assert first.env.value == {"CUDA_VISIBLE_DEVICES": "1", "HF_TOKEN": "[cut]"}
     assert facts.workloads[1].env.missing is Missing.NOT_THERE
     assert facts.notes == ()
+
+
+@pytest.mark.real
+def test_an_engine_that_really_runs(tmp_path: Path) -> None:
+    root = tmp_path / "env"
+    venv.create(root, with_pip=False)
+    program = root / "bin/vllm"
+    program.write_text(f"#!{root}/bin/python\nimport time\nprint(flush=True)\ntime.sleep(60)\n")
+    program.chmod(0o755)
+    command = [str(program), "serve", "org/m", "--max-model-len", "4096", "--api-key", "k"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as engine:
+        try:
+            assert engine.stdout is not None
+            engine.stdout.readline()
+            facts = collect(LocalHost(), Options())
+        finally:
+            engine.kill()
+    work = next(w for w in facts.workloads if w.pid == engine.pid)
+    assert (work.engine, work.scope) == ("vllm", f"venv:{root}")
+    assert work.args.value == {"model": "org/m", "max_model_len": 4096, "api_key": "[cut]"}
 
 
 def test_an_engine_in_a_container(tmp_path: Path) -> None:
