@@ -18,7 +18,7 @@ _HOME = re.compile(r"(/(?:var/)?home/)([^/\s:;,'\"]{1,64})")
 _ADDRESS = re.compile(
     r"(?:(?<=//)|(?<=@))(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?=:\d)"
 )
-_LOCAL = ("127.", "0.0.0.0")  # noqa: S104 - told apart, not bound to
+_LOCAL = ("127.", "0.0.0.")
 # Host names that are also words of the texts in which they would be replaced.
 _COMMON = frozenset(
     """
