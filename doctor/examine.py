@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,8 +41,12 @@ def gather(sources: Sources) -> Gathered:
         return _from_files(sources.facts)
     from doctor.probes.collect import Options, collect
 
-    facts = collect(host_of(sources), Options(pythons=sources.pythons))
+    facts = collect(host_of(sources), Options(pythons=sources.pythons, say=_say))
     return Gathered(facts, sources.root or "this host")
+
+
+def _say(text: str) -> None:
+    print(f"{text} ...", file=sys.stderr, flush=True)
 
 
 def _from_files(paths: tuple[str, ...]) -> Gathered:

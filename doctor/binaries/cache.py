@@ -11,10 +11,9 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from typing import Any, Optional
 
-SCANNER = 2
+SCANNER = 3
 """Raised with every change to what is read or how it is written down."""
 
 _MAX_BYTES = 64 << 20
@@ -97,18 +96,17 @@ def _load(path: str) -> dict[str, Any]:
 
 def _store(path: str, value: dict[str, Any]) -> None:
     folder = os.path.dirname(path)
-    scratch = ""
+    scratch = f"{path}.{os.getpid()}"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_trusted_place(folder):
             return
-        descriptor, scratch = tempfile.mkstemp(prefix=".new-", dir=folder)
-        with os.fdopen(descriptor, "w") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(scratch, flags, 0o600), "w") as file:
             json.dump(value, file, separators=(",", ":"))
         os.replace(scratch, path)
     except OSError:
-        if scratch:
-            _remove(scratch)
+        _remove(scratch)
 
 
 def _remove(path: str) -> None:

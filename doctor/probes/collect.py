@@ -26,11 +26,19 @@ from doctor.probes import (
 from doctor.probes.host import Host
 
 
+def _silently(_: str) -> None:
+    """Tell nobody."""
+
+
 @dataclass(frozen=True)
 class Options:
-    """What a person asked to be looked at: `pythons` are executables or environment folders."""
+    """What a person asked to be looked at: `pythons` are executables or environment folders.
+
+    `say` is told of work that takes a while.
+    """
 
     pythons: tuple[str, ...] = ()
+    say: Callable[[str], None] = _silently
 
 
 Step = Callable[[Host, Options, Facts], Facts]
@@ -74,11 +82,11 @@ def _worlds(host: Host, options: Options, facts: Facts) -> Facts:
     return replace(facts, scopes=(_host_scope(host, facts, found), *found, *boxes), workloads=work)
 
 
-def _libraries(host: Host, _: Options, facts: Facts) -> Facts:
+def _libraries(host: Host, options: Options, facts: Facts) -> Facts:
     """What the libraries of the environments hold and need."""
     from doctor.probes import libraries
 
-    return replace(facts, scopes=libraries.read_all(host, facts))
+    return replace(facts, scopes=libraries.read_all(host, facts, say=options.say))
 
 
 def _host_scope(host: Host, facts: Facts, found: tuple[Scope, ...]) -> Scope:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from doctor.binaries.cache import Memory, identity_of
-from doctor.binaries.records import from_binary_record, to_binary_record
+from doctor.binaries.fact_records import from_binary_record, to_binary_record
 from doctor.facts import Binary
 from doctor.probes.host import Host
 

@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 
 from doctor.binaries.cache import SCANNER, Memory, identity_of
 from doctor.binaries.contents import Contents, read_file
-from doctor.binaries.records import (
-    from_binary_record,
-    from_record,
-    to_binary_record,
-    to_record,
-)
+from doctor.binaries.fact_records import from_binary_record, to_binary_record
+from doctor.binaries.records import from_record, to_record
 from doctor.facts import Binary
 
 SAMPLES = Path(__file__).parent / "samples"
