@@ -135,10 +135,10 @@ def compare_environment(root: str, runs: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
 
         def read() -> None:
-            libraries.read(host, scope, {}, driver=False, folder=folder)
+            libraries.Reader(host, False, folder).read(scope, {})
 
         cold, warm = cpu_ms(read), cpu_ms(read, runs)
-    found = libraries.read(host, scope, {}, driver=False, folder="").value or ()
+    found = libraries.Reader(host, False, "").read(scope, {}).value or ()
     print(f"environment: {len(found)} libraries, {cold:.0f} ms, from the cache {warm:.1f} ms")
 
 

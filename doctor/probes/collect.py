@@ -86,7 +86,7 @@ def _libraries(host: Host, options: Options, facts: Facts) -> Facts:
     """What the libraries of the environments hold and need."""
     from doctor.probes import libraries
 
-    return replace(facts, scopes=libraries.read_all(host, facts, say=options.say))
+    return replace(facts, scopes=libraries.read_all(host, facts, options.say))
 
 
 def _host_scope(host: Host, facts: Facts, found: tuple[Scope, ...]) -> Scope:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from doctor.binaries.cache import Memory, cache_folder
@@ -16,26 +16,25 @@ _KINDS = ("venv", "conda", "system")
 _ENOUGH_S = 6.0
 
 
-def read_all(
-    host: Host, facts: Facts, folder: Optional[str] = None, say: Callable[[str], None] = str
-) -> tuple[Scope, ...]:
+def _silently(_: str) -> None:
+    """Tell nobody."""
+
+
+def read_all(host: Host, facts: Facts, say: Callable[[str], None] = _silently) -> tuple[Scope, ...]:
     """The scopes with their libraries; those in which an engine runs come first.
 
     After `_ENOUGH_S` the rest is left out as timed out: a first look at a hundred
     environments must not hold a report up. What was read is in the cache the next time.
     `say` is told of each environment that must be read.
     """
+    reader = Reader(host, facts.nvidia.driver.is_known, cache_folder(), say)
     deadline = time.monotonic() + _ENOUGH_S
-    driver = facts.nvidia.driver.is_known
     busy = {workload.scope: workload for workload in reversed(facts.workloads)}
     found: dict[str, Scope] = {}
     for scope in sorted(facts.scopes, key=lambda scope: scope.id not in busy):
-        binaries: Reading[tuple[Binary, ...]]
-        if time.monotonic() > deadline:
-            binaries = missing(Missing.TIMED_OUT, scope.root)
-        else:
-            env = _environment(host, scope, busy.get(scope.id))
-            binaries = read(host, scope, env, driver=driver, folder=folder, say=say)
+        binaries: Reading[tuple[Binary, ...]] = missing(Missing.TIMED_OUT, scope.root)
+        if time.monotonic() < deadline:
+            binaries = reader.read(scope, _environment(host, scope, busy.get(scope.id)))
         found[scope.id] = replace(scope, binaries=binaries)
     return tuple(found[scope.id] for scope in facts.scopes)
 
@@ -47,41 +46,46 @@ def _environment(host: Host, scope: Scope, workload: Optional[Workload]) -> dict
     return scope.env.value if scope.env.value is not None else host.environ()
 
 
-def read(
-    host: Host,
-    scope: Scope,
-    env: dict[str, str],
-    *,
-    driver: bool,
-    folder: Optional[str] = None,
-    say: Callable[[str], None] = str,
-) -> Reading[tuple[Binary, ...]]:
-    """Libraries of one environment, as its loader would see them with `env`.
+@dataclass(frozen=True)
+class Reader:
+    """Reads the libraries of environments of one host.
 
-    `driver` tells whether a driver is loaded on the host: without one, the libraries
-    that come with it are neither there nor missing. `folder` is for the cache of what
-    was read, by default the user's.
+    `driver` tells whether a driver is loaded there: without one, the libraries that come
+    with it are neither there nor missing. `folder` is for what was read ("" keeps nothing).
     """
-    if scope.kind not in _KINDS or not scope.packages.is_known:
-        return scope.binaries
-    place = host.local_path(scope.root)
-    if place is None:
-        return missing(Missing.NOT_STATED, scope.root)
-    cache = cache_folder() if folder is None else folder
-    answers = Memory(cache, f"{place}\0answer")
-    asked = _question(scope, env, driver)
-    found = library_snapshot.recall(answers, host, asked)
-    if found is None:
-        # Imported only when files must be read: nothing has changed, mostly.
+
+    host: Host
+    driver: bool
+    folder: str
+    say: Callable[[str], None] = _silently
+
+    def read(self, scope: Scope, env: dict[str, str]) -> Reading[tuple[Binary, ...]]:
+        """Libraries of one environment, as its loader would see them with `env`."""
+        place = self.host.local_path(scope.root) if scope.kind in _KINDS else None
+        if place is None or not scope.packages.is_known:
+            return scope.binaries
+        answers = Memory(self.folder, f"{place}\0answer")
+        asked = _question(scope, env, self.driver)
+        found = library_snapshot.recall(answers, self.host, asked)
+        if found is None:
+            found = self._survey(scope, env, answers, asked, place)
+        return seen(found, scope.root)
+
+    def _survey(
+        self, scope: Scope, env: dict[str, str], answers: Memory, asked: list[Any], place: str
+    ) -> tuple[Binary, ...]:
+        # Imported only when files must be read: mostly nothing has changed.
         from doctor.probes.host_tree import HostTree
         from doctor.probes.library_survey import Survey
 
-        say(f"reading the libraries of {scope.root}")
-        tree = HostTree(host, Memory(cache, place))
-        found = Survey(tree, scope, env, driver).binaries()
+        tree = HostTree(self.host, Memory(self.folder, place))
+        survey = Survey(tree, scope, env, self.driver)
+        if survey.has_libraries:
+            self.say(f"reading the libraries of {scope.root}")
+        found = survey.binaries()
         tree.memory.save()
         library_snapshot.keep(answers, asked, tree.touched, found)
-    return seen(found, scope.root)
+        return found
 
 
 def _question(scope: Scope, env: dict[str, str], driver: bool) -> list[Any]:

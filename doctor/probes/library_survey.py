@@ -32,6 +32,11 @@ class Survey:
         self._files = library_files.find(tree, scope)
         self._loader = Loader(tree, self._search(env))
 
+    @property
+    def has_libraries(self) -> bool:
+        """True if there is anything of interest to read."""
+        return any(self._files.key.values())
+
     def binaries(self) -> tuple[Binary, ...]:
         """Facts of the key libraries, and of others only where something is wrong."""
         owners = self._open_all()

@@ -25,7 +25,7 @@ from doctor.facts import (
     missing,
     seen,
 )
-from doctor.probes import libraries
+from doctor.probes.libraries import Reader, read_all
 from doctor.probes.local import LocalHost
 from doctor.probes.rooted import RootedHost
 from tests.binaries.written import Library
@@ -101,7 +101,7 @@ def _torch(world: World, *, cuda: bool = True) -> None:
 def _read(world: World, *, driver: bool = False, **env: str) -> dict[str, Binary]:
     folder = world.top / "cache"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = libraries.read(LocalHost(), world.scope(), env, driver=driver, folder=str(folder))
+    found = Reader(LocalHost(), driver, str(folder)).read(world.scope(), env)
     return {binary.path.rpartition("/")[2]: binary for binary in found.known("binaries")}
 
 
@@ -241,18 +241,17 @@ def test_an_unreadable_library_says_why(world: World) -> None:
     assert (found.unresolved, found.unreadable) == (None, "a Windows program (PE), not an ELF file")
 
 
-def test_the_engines_own_variables_come_before_the_scopes(world: World) -> None:
+def test_the_engines_own_variables_come_before_the_scopes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(world.top / "cache"))
     world.install("vllm", vllm___C_so=Library(needed=("liba.so.1",)))
     Library(soname="liba.so.1").write(world.top / "engine/liba.so.1")
     scope = world.scope()
     env = seen({"LD_LIBRARY_PATH": str(world.top / "engine")})
-    idle, busy = Facts(scopes=(scope,)), Workload("w", "vllm", scope=scope.id, env=env)
-    folder = str(world.top)
-    for facts, unresolved in (
-        (idle, ("liba.so.1",)),
-        (Facts(scopes=(scope,), workloads=(busy,)), ()),
-    ):
-        (found,) = libraries.read_all(LocalHost(), facts, folder)
+    busy = (Workload("w", "vllm", scope=scope.id, env=env),)
+    for workloads, unresolved in (((), ("liba.so.1",)), (busy, ())):
+        (found,) = read_all(LocalHost(), Facts(scopes=(scope,), workloads=workloads))
         assert found.binaries.known("binaries")[0].unresolved == unresolved
 
 
@@ -269,9 +268,7 @@ def test_an_environment_below_another_root(tmp_path: Path) -> None:
     Library(soname="liba.so.1").write(tmp_path / "usr/lib/liba.so.1.2.3")
     (tmp_path / "lib64").symlink_to("/usr/lib")
     (tmp_path / "usr/lib/liba.so.1").symlink_to("/usr/lib/liba.so.1.2.3")
-    found = libraries.read(
-        RootedHost(str(tmp_path)), image.scope(), {}, driver=False, folder=""
-    ).known("binaries")
+    found = Reader(RootedHost(str(tmp_path)), False, "").read(image.scope(), {}).known("binaries")
     assert [binary.unresolved for binary in found] == [("libb.so.1",)]
 
 
@@ -279,4 +276,4 @@ def test_other_kinds_of_scopes_keep_what_is_known_of_them() -> None:
     stated: Reading[tuple[Binary, ...]] = seen((Binary("x", declared=True),))
     scopes = (Scope("c", "container", binaries=stated), Scope("host", "host"))
     facts = Facts(scopes=scopes, nvidia=NvidiaFacts())
-    assert libraries.read_all(LocalHost(), facts, "") == scopes
+    assert read_all(LocalHost(), facts) == scopes
