@@ -10,6 +10,7 @@ from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.matrix.model import Release, Variant
 from doctor.rules.engine import Case, NotApplicable
+from doctor.rules.image_facts import image_cuda, known_image
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, software
 
@@ -60,7 +61,7 @@ def runtime_build(case: Case, matrix: Matrix) -> CudaBuild | None:
         torch_build(case, matrix)
         or engine_build(case, matrix)
         or binary_build(case)
-        or image_build(case)
+        or image_build(case, matrix)
     )
 
 
@@ -97,7 +98,11 @@ def package_build(case: Case, matrix: Matrix, name: str) -> CudaBuild | None:
         return None
     at = package.location or case.scope.packages.at
     found = software(matrix, name, package.version, at)
-    return _stated(case, name, package.version) or _default(case, found, matrix)
+    return (
+        _stated(case, name, package.version)
+        or _of_image(case, found, matrix)
+        or _default(case, found, matrix)
+    )
 
 
 def engine_build(case: Case, matrix: Matrix) -> CudaBuild | None:
@@ -108,7 +113,20 @@ def engine_build(case: Case, matrix: Matrix) -> CudaBuild | None:
         return None
     if found.name == "torch":
         return None
-    return _stated(case, found.name, found.version) or _default(case, found, matrix)
+    return (
+        _stated(case, found.name, found.version)
+        or _of_image(case, found, matrix)
+        or _default(case, found, matrix)
+    )
+
+
+def _of_image(case: Case, found: Software, matrix: Matrix) -> CudaBuild | None:
+    """The engine's build in an image of its project, whose tag tells the CUDA version."""
+    row = known_image(case.scope, matrix)
+    cuda = image_cuda(case.scope, matrix)
+    if row is None or cuda is None or row.engine != found.name:
+        return None
+    return CudaBuild(found.name, found.version, cuda.cuda, cuda.evidence, sources=cuda.sources)
 
 
 def binary_build(case: Case) -> CudaBuild | None:
@@ -122,13 +140,13 @@ def binary_build(case: Case) -> CudaBuild | None:
     return CudaBuild(binary.package or binary.path, None, cuda, fact)
 
 
-def image_build(case: Case) -> CudaBuild | None:
-    """The CUDA version that the image of the scope states for itself."""
-    cuda = case.scope.image.cuda
-    if cuda.value is None:
+def image_build(case: Case, matrix: Matrix) -> CudaBuild | None:
+    """The CUDA version that the image of the scope states, or that is known of its tag."""
+    found = image_cuda(case.scope, matrix)
+    if found is None:
         return None
     name = case.scope.image.ref or case.scope.id
-    return CudaBuild(name, None, cuda.value, Evidence(f"image for CUDA {cuda.value}", cuda.at))
+    return CudaBuild(name, None, found.cuda, found.evidence, sources=found.sources)
 
 
 def _stated(case: Case, name: str, version: Version | None) -> CudaBuild | None:

@@ -51,7 +51,7 @@ def _level_of_driver(case: Case, matrix: Matrix) -> Level | None:
     if reading.value is None:
         return None
     fact = Evidence(f"driver {reading.value}", reading.at)
-    if case.facts.host.platform.value == "wsl2":
+    if is_windows_driver(case, matrix):
         return _level_of_windows_driver(reading.value, fact, matrix)
     row = matrix.branch(reading.value)
     if row is None or row.cuda is None:
@@ -61,19 +61,34 @@ def _level_of_driver(case: Case, matrix: Matrix) -> Level | None:
     return Level(cuda, fact, sources=tuple(row.source))
 
 
+def is_windows_driver(case: Case, matrix: Matrix) -> bool:
+    """Tell whether the driver's number is one of Windows, which counts in steps of its own."""
+    host, driver = case.facts.host, case.facts.nvidia.driver.value
+    if host.platform.value == "wsl2" or (host.os.value and host.os.value.id == "windows"):
+        return True
+    major = driver.major if driver is not None else None
+    if driver is None or major is None or case.facts.nvidia.driver.at.startswith("/"):
+        return False
+    return matrix.branch(driver) is None and _oldest_branch(matrix) < major < matrix.newest_branch()
+
+
+def _oldest_branch(matrix: Matrix) -> int:
+    return min((row.branch for row in matrix.drivers.branches), default=0)
+
+
 def _level_of_windows_driver(driver: Version, fact: Evidence, matrix: Matrix) -> Level | None:
     """Windows drivers have no branch table: the newest toolkit whose Windows floor they meet."""
-    met = [
-        row
-        for row in matrix.cuda.toolkits
-        if row.min_driver_windows and driver.at_least(Version(row.min_driver_windows)) is True
-    ]
-    best = max(met, key=lambda row: Version(row.version).low, default=None)
-    if best is None:
+    rows = [row for row in matrix.cuda.toolkits if row.min_driver_windows]
+    rows.sort(key=lambda row: Version(row.version).low)
+    answers = [(row, driver.at_least(Version(str(row.min_driver_windows)))) for row in rows]
+    met = [row for row, answer in answers if answer]
+    if not met:
         return None
-    # A newer driver may offer more than the last row that lists a Windows driver.
-    cuda = ".".join(str(n) for n in Version(best.version).release[:2])
-    return Level(Version(f">={cuda}"), fact, sources=tuple(best.source))
+    best = met[-1]
+    cuda = str(two_parts(Version(best.version)))
+    # Past the last row that lists a Windows driver it may offer more.
+    is_bounded = answers[-1][1] is False
+    return Level(Version(cuda if is_bounded else f">={cuda}"), fact, sources=tuple(best.source))
 
 
 def effective_library(case: Case) -> DriverLibrary | None:

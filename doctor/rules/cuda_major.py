@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from doctor.facts import Binary, Version
@@ -151,7 +152,10 @@ def _packaged(case: Case, matrix: Matrix, torch: CudaBuild, name: str) -> Iterat
         build.evidence if build else Evidence(f"{name} is built for {case.scope.built_for[name]}")
     )
     sources = build.sources if build else ()
-    yield _mismatch(build.label if build else name, f"CUDA {cuda}", fact, torch, sources)
+    fault = _mismatch(build.label if build else name, f"CUDA {cuda}", fact, torch, sources)
+    # An image is made in one piece: there a version without a label may be any build.
+    is_doubtful = build is not None and build.assumed and case.scope.kind in ("container", "image")
+    yield replace(fault, severity=Severity.WARNING) if is_doubtful else fault
 
 
 def _mismatch(

@@ -19,10 +19,10 @@ def _switched_cards(case: Case, matrix: Matrix) -> tuple[Device, ...]:
     """Cards that are joined by NVSwitch on this host; `NotApplicable` where there are none."""
     found = cards.desktop_cards(case, matrix)
     switches = case.facts.nvidia.nvswitch
-    if switches.is_known:
-        if not switches.value:
-            raise NotApplicable("no NVSwitch on this host")
+    if switches.value or _fabric_states(found):
         return found
+    if switches.is_known:
+        raise NotApplicable("no NVSwitch on this host")
     kinds = {cards.shared(d, matrix, "nvlink") for d in found}
     if kinds <= {"none", "bridge", "c2c"}:
         raise NotApplicable("these cards are not joined by NVSwitch")
@@ -31,8 +31,16 @@ def _switched_cards(case: Case, matrix: Matrix) -> tuple[Device, ...]:
     return tuple(d for d in found if cards.shared(d, matrix, "nvlink") in (_SWITCHED, ""))
 
 
+def _fabric_states(devices: tuple[Device, ...]) -> list[str]:
+    """What NVML says of each card's fabric; switches of late boards are no PCI devices."""
+    known = [d.fabric.value for d in devices if d.fabric.value]
+    return [state for state in known if state != "not-supported"]
+
+
 def _has_switch(case: Case, matrix: Matrix) -> bool | None:
     """True if NVSwitch was seen, or every product that a card may be sits on such a board."""
+    if _fabric_states(case.nvidia_devices):
+        return True
     if case.facts.nvidia.nvswitch.is_known:
         return bool(case.facts.nvidia.nvswitch.value)
     kinds = {cards.shared(d, matrix, "nvlink") for d in case.nvidia_devices}
@@ -91,7 +99,18 @@ def fabric_manager_not_running(case: Case, matrix: Matrix) -> Iterator[Fault]:
     _switched_cards(case, matrix)
     if not _has_switch(case, matrix):
         case.facts.nvidia.nvswitch.known("nvidia.nvswitch")
-    yield from each((lambda: _not_active(case), lambda: _modules_missing(case)))
+    yield from each((lambda: _not_ready(case), lambda: _modules_missing(case)))
+
+
+def _not_ready(case: Case) -> Iterator[Fault]:
+    """What NVML says of the fabric beats what the service says of itself."""
+    states = _fabric_states(case.nvidia_devices)
+    waiting = [state for state in states if state != "completed"]
+    if waiting:
+        at = next(d.fabric.at for d in case.nvidia_devices if d.fabric.value == waiting[0])
+        yield _down(case, f"the fabric is {waiting[0]}", at, case.facts.nvidia.driver.value)
+    elif not states:
+        yield from _not_active(case)
 
 
 def _not_active(case: Case) -> Iterator[Fault]:

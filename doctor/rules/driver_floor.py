@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from doctor.facts import Device, Version
+from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import builds, cards, compat
 from doctor.rules.builds import CudaBuild
-from doctor.rules.cuda_level import Level, Load, level, relation
+from doctor.rules.cuda_level import Level, Load, is_windows_driver, level, relation
 from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
@@ -47,7 +47,7 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if offered is None:
         _need_driver_version(case)
         return
-    found = relation(build.cuda, offered.cuda, _linux_driver(case), matrix)
+    found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)
     if found is None or (_is_too_old(found) and compat.may_be_active(case, build.cuda, matrix)):
         case.facts.nvidia.cuda_driver_api.known("nvidia.cuda_driver_api")
     if found is not None and _is_too_old(found):
@@ -72,10 +72,9 @@ def _need_driver_version(case: Case) -> None:
     case.facts.nvidia.cuda_driver_api.known("nvidia.cuda_driver_api")
 
 
-def _linux_driver(case: Case) -> Version | None:
+def _linux_driver(case: Case, matrix: Matrix) -> Version | None:
     """The kernel driver, where Linux floors apply to its number."""
-    is_windows = case.facts.host.platform.value == "wsl2"
-    return None if is_windows else case.facts.nvidia.driver.value
+    return None if is_windows_driver(case, matrix) else case.facts.nvidia.driver.value
 
 
 def _is_too_old(found: Load) -> bool:
@@ -109,7 +108,7 @@ def _older_builds(
     if release is None:
         return ()
     for variant, cuda in builds.cuda_variants(release):
-        found = relation(cuda, offered, _linux_driver(case), matrix)
+        found = relation(cuda, offered, _linux_driver(case, matrix), matrix)
         if found not in (Load.FULL, Load.MINOR):
             continue
         source = f" --index-url {variant.index}" if variant.index.startswith("http") else ""
@@ -150,6 +149,8 @@ def driver_older_than_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: supported-gpus lists inside NVIDIA's drivers (rows in the matrix).
     """
     devices = cards.desktop_cards(case, matrix)
+    if is_windows_driver(case, matrix):
+        raise NotApplicable("Windows drivers have other numbers")
     driver = cards.driver_to_judge(case).known("nvidia.driver")
     yield from each(
         partial(_card_too_new, case, matrix, d, driver) for d in cards.distinct(devices)
@@ -194,7 +195,7 @@ def driver_below_engine_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: release notes and sources of the engines (claims in the matrix).
     """
     _need_driver(case, matrix)
-    if case.facts.host.platform.value == "wsl2":
+    if is_windows_driver(case, matrix):
         raise NotApplicable("Windows drivers have other numbers")
     found = engine(case, matrix)
     if not any(matrix.claims(found.name, "driver-floor")):
@@ -237,9 +238,14 @@ def driver_dropped_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         flags of supported-gpus lists (rows in the matrix).
     """
     devices = cards.desktop_cards(case, matrix)
+    if is_windows_driver(case, matrix):
+        raise NotApplicable("Windows drivers have other numbers")
     driver = cards.driver_to_judge(case).known("nvidia.driver")
+    newest = matrix.newest_branch()
     for device in cards.distinct(devices):
         span = cards.branch_span(device, matrix)
+        if span.last is None and driver.newer_than(Version(f"{newest}.*")) is True:
+            raise MissingFact(f"matrix rows of driver branches after {newest}", Missing.NOT_STATED)
         if span.last is not None and driver.at_least(Version(str(span.last + 1))) is True:
             yield Fault(
                 message=f"driver {driver} has dropped {cards.label(device, matrix)}: "

@@ -116,6 +116,8 @@ def _known(case: Case, matrix: Matrix) -> Iterator[Holder]:
 
 def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
     """The code of a package by the rows of its release; nothing unless all rows tell of it."""
+    if found.beyond:
+        raise found.unknown()
     rows = [_of_release(case, found, row) for row in found.rows]
     if rows and all(rows):
         kernels = tuple(Kernels(tuple(map(CodeTarget.parse, targets))) for targets in rows)

@@ -147,6 +147,8 @@ def _of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]
             floor = _row_floor(found, newest, is_certain=False)
             yield replace(floor, name=f"the newest {found.name} ({newest.version})")
         return
+    if found.beyond:
+        raise found.unknown()
     setting = settings(case, matrix)[0]
     for match in _symbols_first(covering(matrix, found, "libc")):
         value, state = Version.maybe(match.claim.value), holds(match.claim, setting)
