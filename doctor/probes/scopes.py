@@ -91,7 +91,8 @@ def _packages(
         found += _sources(host, site, names.value or (), known)
     if environment.kind == "conda":
         found += _conda_packages(host, environment.root, {package.name for package in found})
-    return seen(tuple(found), ", ".join(listings), partial=bool(refused))
+    named = torch_build.with_labels(host, found)
+    return seen(named, ", ".join(listings), partial=bool(refused))
 
 
 def _sources(host: Host, site: str, names: tuple[str, ...], known: set[str]) -> list[Package]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Optional
 
-from doctor.facts import Missing, Reading, TorchBuild, Version, missing, seen
+from doctor.facts import Missing, Package, Reading, TorchBuild, Version, missing, seen
 from doctor.probes.files import relay
 from doctor.probes.host import Host
 
@@ -18,6 +20,7 @@ _ASSIGNMENT = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _NUMBERS = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,3}")
+_COMPANIONS = ("torchvision", "torchaudio")
 _LIMIT = 1 << 16
 
 
@@ -30,6 +33,28 @@ def read(host: Host, folders: tuple[str, ...]) -> Reading[TorchBuild]:
         if not text.is_absent:
             return relay(text)
     return missing(Missing.NOT_THERE, f"{folders[0]}/{_FILE}" if folders else _FILE)
+
+
+def with_labels(host: Host, packages: Iterable[Package]) -> tuple[Package, ...]:
+    """The distributions; torch's companions with the build label of their version.py.
+
+    The metadata of the wheels on the default index leave the label (+cu130) out.
+    """
+    return tuple(
+        replace(package, version=_labelled(host, package, package.version))
+        if package.name in _COMPANIONS and package.version and not package.version.local
+        else package
+        for package in packages
+    )
+
+
+def _labelled(host: Host, package: Package, version: Version) -> Version:
+    text = host.read_text(f"{package.location}/{package.name}/version.py", _LIMIT).value or ""
+    for name, _, single, double in _ASSIGNMENT.findall(text):
+        found = Version.maybe(single or double) if name == "__version__" else None
+        if found is not None and found.public == version.public:
+            return found
+    return version
 
 
 def parse_version_file(text: str, at: str = "") -> Reading[TorchBuild]:

@@ -129,6 +129,23 @@ def test_torch_for_rocm() -> None:
     assert str(found.hip.value) == "6.4.43482"
 
 
+def test_companions_of_torch_have_the_label_of_their_file(tmp_path: Path) -> None:
+    files = {"/v/pyvenv.cfg": "version = 3.12.3\n"}
+    for name, version, stated in (
+        ("torchvision", "0.28.0", "0.28.0+cu130"),
+        ("torchaudio", "2.13.0", "2.12.0+cu130"),
+        ("torchcodec", "0.9", "0.9+cpu"),
+    ):
+        files[f"/v/{SITE}/{name}-{version}.dist-info/METADATA"] = METADATA.format(name, version)
+        files[f"/v/{SITE}/{name}/version.py"] = f"__version__ = '{stated}'\n"
+    (scope,) = scopes.read(write_host(tmp_path, files), ["/v"])
+    assert {p.name: str(p.version) for p in scope.packages.value or ()} == {
+        "torchvision": "0.28.0+cu130",
+        "torchaudio": "2.13.0",
+        "torchcodec": "0.9",
+    }
+
+
 def test_torch_without_a_version_cannot_be_read() -> None:
     assert torch_build.parse_version_file("x = 1\n" + "(" * 99999).missing is Missing.NOT_READABLE
 
