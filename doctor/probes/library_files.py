@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from doctor.facts import Scope, TorchBuild
 from doctor.probes.dists import normalized
@@ -85,7 +86,7 @@ def _recorded(tree: HostTree, site: str, info: str) -> tuple[list[str], list[str
     """Libraries and device compilers that a RECORD lists; it is long, so the answer is kept."""
     record = f"{info}/RECORD"
     identity = tree.identity(record) if info else []
-    known = tree.memory.recall("record", record, identity) if identity else None
+    known: Any = tree.memory.recall("record", record, identity) if identity else None
     if not _is_pair_of_lists(known):
         text = tree.host.read_text(record, _RECORD_LIMIT).value or "" if info else ""
         names = [name for name in _LIBRARY.findall(text) if not _BUNDLED.match(name)]
