@@ -21,7 +21,6 @@ from doctor.probes import (
     scopes,
     system,
     tools,
-    workloads,
 )
 from doctor.probes.host import Host
 
@@ -76,10 +75,14 @@ def _worlds(host: Host, options: Options, facts: Facts) -> Facts:
     """Environments and running engines, which name environments of their own."""
     running = processes.read(host).value or ()
     pythons = tuple(process.python for process in running if process.python)
-    known = facts.host.packages.value or ()
-    found = scopes.read(host, options.pythons, pythons, known)
+    found = scopes.read(host, options.pythons, pythons, facts.host.packages.value or ())
+    facts = replace(facts, scopes=(_host_scope(host, facts, found), *found))
+    if not running:
+        return facts
+    from doctor.probes import workloads
+
     work, boxes = workloads.read(host, running, found)
-    return replace(facts, scopes=(_host_scope(host, facts, found), *found, *boxes), workloads=work)
+    return replace(facts, scopes=(*facts.scopes, *boxes), workloads=work)
 
 
 def _libraries(host: Host, options: Options, facts: Facts) -> Facts:

@@ -11,8 +11,6 @@ from dataclasses import replace
 
 from doctor.facts import HostFacts, Missing, Reading, missing, seen
 from doctor.facts.host import HeldPackages, SystemPackage
-from doctor.probes.apt_conf import read_unattended
-from doctor.probes.dnf import read_dnf_automatic, read_dnf_locks
 from doctor.probes.files import relay
 from doctor.probes.host import Host
 
@@ -42,6 +40,8 @@ def read(host: Host, facts: HostFacts) -> HostFacts:
     """Fill packages, holds, pins and automatic upgrades."""
     status = host.read_text(DPKG_STATUS, _STATUS_LIMIT)
     if status.value is not None:
+        from doctor.probes.apt_conf import read_unattended
+
         listed = parse_dpkg_status(status.value)
         return replace(
             facts,
@@ -50,6 +50,8 @@ def read(host: Host, facts: HostFacts) -> HostFacts:
             automatic_upgrades=read_unattended(host),
         )
     if any(host.list_dir(folder).is_known for folder in _RPM_DATABASES):
+        from doctor.probes.dnf import read_dnf_automatic, read_dnf_locks
+
         return replace(
             facts,
             packages=_ask_rpm(host),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Optional
 
 from doctor.facts import Missing, Reading, Scope, Version, Workload, missing, seen
-from doctor.probes import container_scope
 from doctor.probes.host import Host
 from doctor.probes.launch_arguments import parse_arguments
 from doctor.probes.processes import EngineProcess, distributions_of, environ_of
@@ -23,6 +22,8 @@ def read(
         if process.container:
             name = f"container:{process.container[:12]}"
             if name not in boxes:
+                from doctor.probes import container_scope
+
                 boxes[name] = container_scope.read(host, process, env, name)
             scope = boxes[name]
         workloads.append(_workload(process, env, scope))
