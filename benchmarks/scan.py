@@ -138,7 +138,7 @@ def compare_environment(root: str, runs: int) -> None:
             libraries.Reader(host, False, folder).read(scope, {})
 
         cold, warm = cpu_ms(read), cpu_ms(read, runs)
-    found = libraries.Reader(host, False, "").read(scope, {}).value or ()
+    found = libraries.Reader(host, False, "").read(scope, {}).binaries.value or ()
     print(f"environment: {len(found)} libraries, {cold:.0f} ms, from the cache {warm:.1f} ms")
 
 

@@ -13,7 +13,7 @@ import os
 import stat
 from typing import Any, Optional
 
-SCANNER = 3
+SCANNER = 4
 """Raised with every change to what is read or how it is written down."""
 
 _MAX_BYTES = 64 << 20

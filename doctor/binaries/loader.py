@@ -156,7 +156,9 @@ class Loader:
         return opened
 
     def find(self, name: str, machine: str) -> Optional[Loaded]:
-        """What a program without paths of its own would get for a name."""
+        """What a program without paths of its own gets for a name, or has loaded already."""
+        if name in self._by_name:
+            return self._by_name[name]
         nobody = Loaded("", "", Linkage(machine=machine))
         return next((found for found, _ in self._candidates(name, nobody)), None)
 

@@ -103,7 +103,8 @@ class Scope:
 
     `parent` is the id of the scope it lives in, `root` its path. `variants` are build
     variants as stated ("torch" → "cu126"), `built_for` what a package was built against.
-    `absent` are things that were looked for in this scope and are not there.
+    `absent` are things that were looked for in this scope and are not there. `libcuda` is
+    the real path of the libcuda.so.1 that the loader would take here.
     """
 
     id: str
@@ -124,6 +125,7 @@ class Scope:
     built_for: dict[str, str] = field(default_factory=dict)
     absent: Reading[tuple[str, ...]] = UNSTATED
     libc: Reading[Version] = UNSTATED
+    libcuda: Reading[str] = UNSTATED
 
     def package(self, *names: str) -> Optional[Package]:
         """First installed distribution of these (normalised) names, or None."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from doctor.binaries.cache import Memory, cache_folder
-from doctor.facts import Binary, Facts, Missing, Reading, Scope, Workload, missing, seen
+from doctor.facts import Facts, Missing, Scope, Workload, missing, seen
 from doctor.probes import library_snapshot
 from doctor.probes.host import Host
+from doctor.probes.library_snapshot import Answer
 
-_KINDS = ("venv", "conda", "system")
+_KINDS = ("host", "venv", "conda", "system")
 _ENOUGH_S = 6.0
 
 
@@ -32,10 +33,11 @@ def read_all(host: Host, facts: Facts, say: Callable[[str], None] = _silently) -
     busy = {workload.scope: workload for workload in reversed(facts.workloads)}
     found: dict[str, Scope] = {}
     for scope in sorted(facts.scopes, key=lambda scope: scope.id not in busy):
-        binaries: Reading[tuple[Binary, ...]] = missing(Missing.TIMED_OUT, scope.root)
         if time.monotonic() < deadline:
-            binaries = reader.read(scope, _environment(host, scope, busy.get(scope.id)))
-        found[scope.id] = replace(scope, binaries=binaries)
+            env = _environment(host, scope, busy.get(scope.id))
+            found[scope.id] = reader.read(scope, env)
+        else:
+            found[scope.id] = replace(scope, binaries=missing(Missing.TIMED_OUT, scope.root))
     return tuple(found[scope.id] for scope in facts.scopes)
 
 
@@ -59,21 +61,31 @@ class Reader:
     folder: str
     say: Callable[[str], None] = _silently
 
-    def read(self, scope: Scope, env: dict[str, str]) -> Reading[tuple[Binary, ...]]:
-        """Libraries of one environment, as its loader would see them with `env`."""
+    def read(self, scope: Scope, env: dict[str, str]) -> Scope:
+        """The scope with its libraries, as its loader would see them with `env`.
+
+        A scope of another kind, or with an unknown list of packages, stays as it is.
+        """
         place = self.host.local_path(scope.root) if scope.kind in _KINDS else None
-        if place is None or not scope.packages.is_known:
-            return scope.binaries
+        if place is None or not (scope.packages.is_known or scope.kind == "host"):
+            return scope
         answers = Memory(self.folder, f"{place}\0answer")
         asked = _question(scope, env, self.driver)
         found = library_snapshot.recall(answers, self.host, asked)
         if found is None:
             found = self._survey(scope, env, answers, asked, place)
-        return seen(found, scope.root)
+        if scope.kind == "host" and not found.binaries:
+            return scope
+        libcuda = seen(found.libcuda) if found.libcuda else missing(self._why_not(), scope.root)
+        return replace(scope, binaries=seen(found.binaries, scope.root), libcuda=libcuda)
+
+    def _why_not(self) -> Missing:
+        """No libcuda: absent beside a loaded driver, else it would come with one."""
+        return Missing.NOT_THERE if self.driver else Missing.NOT_STATED
 
     def _survey(
         self, scope: Scope, env: dict[str, str], answers: Memory, asked: list[Any], place: str
-    ) -> tuple[Binary, ...]:
+    ) -> Answer:
         # Imported only when files must be read: mostly nothing has changed.
         from doctor.probes.host_tree import HostTree
         from doctor.probes.library_survey import Survey
@@ -82,7 +94,7 @@ class Reader:
         survey = Survey(tree, scope, env, self.driver)
         if survey.has_libraries:
             self.say(f"reading the libraries of {scope.root}")
-        found = survey.binaries()
+        found = Answer(survey.binaries(), survey.libcuda())
         tree.memory.save()
         library_snapshot.keep(answers, asked, tree.touched, found)
         return found

@@ -23,6 +23,12 @@ _KEY = re.compile(
 # Parts of a distribution that carry no GPU code of its own: bundled system libraries,
 # profilers, tests. They are judged only as parts of what needs them.
 _BUNDLED = re.compile(r"[^/]*\.libs/|triton/(?:backends/nvidia/lib|plugins|instrumentation)/")
+_HOMES = {
+    "ollama": ("/usr/local/lib/ollama", "/usr/lib/ollama"),
+    "llama.cpp": ("/usr/local/lib", "/usr/lib/x86_64-linux-gnu/ggml", "/usr/lib/llama.cpp"),
+}
+_BACK_END = re.compile(r"libggml-(?:cuda|hip)[^/]*\.so(?:\.\d+)*")
+_BACK_END_FOLDER = re.compile(r"(?:cuda|rocm|hip)(?:_[a-z0-9_]+)?")
 _VENDOR = re.compile(r"nvidia-.*")
 # bitsandbytes carries a library per CUDA version and loads the one that torch asks for.
 _VARIANT = re.compile(r"libbitsandbytes_(?:cuda|rocm|xpu)(\d+)\.so")
@@ -57,6 +63,26 @@ def find(tree: HostTree, scope: Scope) -> LibraryFiles:
         if is_key and compilers:
             found.compilers[package.name] = compilers
     return found
+
+
+def find_on_host(tree: HostTree) -> LibraryFiles:
+    """Back ends of engines that are installed without Python."""
+    found = LibraryFiles()
+    for package, folders in _HOMES.items():
+        paths = [path for folder in folders for path in _back_ends(tree, folder)]
+        if paths:
+            found.key[package] = paths
+    return found
+
+
+def _back_ends(tree: HostTree, folder: str) -> Iterator[str]:
+    """GPU back ends of ggml in a folder and, one per CUDA or ROCm version, below it."""
+    for name in sorted(tree.names(folder)):
+        if _BACK_END.fullmatch(name):
+            yield f"{folder}/{name}"
+        elif _BACK_END_FOLDER.fullmatch(name):
+            inner = sorted(tree.names(f"{folder}/{name}"))
+            yield from (f"{folder}/{name}/{file}" for file in inner if _BACK_END.fullmatch(file))
 
 
 def is_on_demand(path: str) -> bool:

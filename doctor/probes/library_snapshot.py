@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from doctor.binaries.cache import Memory, identity_of
@@ -12,25 +13,33 @@ from doctor.probes.host import Host
 _KIND, _NAME = "answer", "libraries"
 
 
-def recall(memory: Memory, host: Host, asked: list[Any]) -> Optional[tuple[Binary, ...]]:
-    """The libraries, if the same was asked and each file and folder looked at is the same."""
+@dataclass(frozen=True)
+class Answer:
+    """The libraries of an environment, and the libcuda.so.1 that would load there, or ""."""
+
+    binaries: tuple[Binary, ...]
+    libcuda: str = ""
+
+
+def recall(memory: Memory, host: Host, asked: list[Any]) -> Optional[Answer]:
+    """The answer, if the same was asked and each file and folder looked at is the same."""
     kept = memory.recall(_KIND, _NAME, asked)
-    if not isinstance(kept, list) or len(kept) != 2:
+    if not isinstance(kept, list) or len(kept) != 3:
         return None
-    touched, records = kept
-    if not isinstance(touched, dict) or not isinstance(records, list):
+    touched, records, libcuda = kept
+    if not (isinstance(touched, dict) and isinstance(records, list) and isinstance(libcuda, str)):
         return None
     if any(look(host, path) != identity for path, identity in touched.items()):
         return None
     found = [from_binary_record(record) for record in records]
-    return None if None in found else tuple(b for b in found if b is not None)
+    sound = tuple(binary for binary in found if binary is not None)
+    return Answer(sound, libcuda) if len(sound) == len(found) else None
 
 
-def keep(
-    memory: Memory, asked: list[Any], touched: dict[str, list[int]], found: tuple[Binary, ...]
-) -> None:
+def keep(memory: Memory, asked: list[Any], touched: dict[str, list[int]], found: Answer) -> None:
     """Keep an answer with the identity of all that it came from."""
-    memory.keep(_KIND, _NAME, asked, [touched, [to_binary_record(binary) for binary in found]])
+    records = [to_binary_record(binary) for binary in found.binaries]
+    memory.keep(_KIND, _NAME, asked, [touched, records, found.libcuda])
     memory.save()
 
 

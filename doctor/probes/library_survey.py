@@ -29,7 +29,10 @@ class Survey:
         self._memory = tree.memory
         self._scope = scope
         self._driver = driver
-        self._files = library_files.find(tree, scope)
+        on_host = scope.kind == "host"
+        self._files = (
+            library_files.find_on_host(tree) if on_host else library_files.find(tree, scope)
+        )
         self._loader = Loader(tree, self._search(env))
 
     @property
@@ -48,11 +51,18 @@ class Survey:
             providers.close()
         return (*filter(self._is_wanted, found), *self._compilers())
 
+    def libcuda(self) -> str:
+        """The real path of the libcuda.so.1 that would load beside the libraries, or ""."""
+        machine = next((item.linkage.machine for item in self._loader.loaded), "")
+        found = self._loader.find("libcuda.so.1", machine)
+        return found.real if found is not None else ""
+
     def _open_all(self) -> dict[str, str]:
         """Load the program, torch, then the others; real paths with their distribution."""
         python = self._scope.python.value
         program = python.executable if python else ""
-        self._loader.start(self._tree.real(program or f"{self._scope.root}/bin/python3"))
+        if self._scope.kind != "host":
+            self._loader.start(self._tree.real(program or f"{self._scope.root}/bin/python3"))
         key = self._files.key
         torch = library_files.torch_openings(key.get("torch", []))
         rest = [path for name, paths in key.items() if name != "torch" for path in paths]

@@ -102,7 +102,7 @@ def _read(world: World, *, driver: bool = False, **env: str) -> dict[str, Binary
     folder = world.top / "cache"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = Reader(LocalHost(), driver, str(folder)).read(world.scope(), env)
-    return {binary.path.rpartition("/")[2]: binary for binary in found.known("binaries")}
+    return {b.path.rpartition("/")[2]: b for b in found.binaries.known("binaries")}
 
 
 def test_an_extension_of_torch_is_resolved_by_what_torch_has_loaded(world: World) -> None:
@@ -165,6 +165,35 @@ def test_libraries_of_the_driver_are_missed_only_where_a_driver_is(world: World)
     Library(soname="libcuda.so.1", defines=("cuOld",)).write(world.top / "drv/libcuda.so.1")
     found = _read(world, driver=True, LD_LIBRARY_PATH=str(world.top / "drv"))["_C.so"]
     assert (found.unresolved, found.undefined) == ((), ("cuInit",))
+
+
+def test_which_libcuda_would_load(world: World) -> None:
+    world.install("vllm", vllm___C_so=Library())
+    compat = world.top / "compat"
+    scope = world.scope()
+    reader = Reader(LocalHost(), True, "")
+    assert reader.read(scope, {}).libcuda.is_absent
+    assert not Reader(LocalHost(), False, "").read(scope, {}).libcuda.is_absent
+    Library(soname="libcuda.so.1").write(compat / "libcuda.so.590.44.01")
+    (compat / "libcuda.so.1").symlink_to("libcuda.so.590.44.01")
+    found = reader.read(scope, {"LD_LIBRARY_PATH": str(compat)})
+    assert found.libcuda.value == str(compat / "libcuda.so.590.44.01")
+
+
+def test_engines_without_python(tmp_path: Path) -> None:
+    lib = tmp_path / "usr/lib/ollama"
+    Library().write(lib / "libggml-base.so")
+    for folder, major in (("cuda_v12", "12"), ("cuda_v13", "13")):
+        Library(needed=(f"libcudart.so.{major}",), runpath="$ORIGIN").write(
+            lib / folder / "libggml-cuda.so"
+        )
+        Library(soname=f"libcudart.so.{major}").write(lib / folder / f"libcudart.so.{major}")
+    reader = Reader(RootedHost(str(tmp_path)), False, "")
+    found = reader.read(Scope("host", "host", root="/"), {}).binaries.known("binaries")
+    assert [(b.package, str(b.cuda), b.unresolved) for b in found] == [
+        ("ollama", "12.*", ()),
+        ("ollama", "13.*", ()),
+    ]
 
 
 def test_only_the_variant_that_torch_asks_for_counts(world: World) -> None:
@@ -268,8 +297,8 @@ def test_an_environment_below_another_root(tmp_path: Path) -> None:
     Library(soname="liba.so.1").write(tmp_path / "usr/lib/liba.so.1.2.3")
     (tmp_path / "lib64").symlink_to("/usr/lib")
     (tmp_path / "usr/lib/liba.so.1").symlink_to("/usr/lib/liba.so.1.2.3")
-    found = Reader(RootedHost(str(tmp_path)), False, "").read(image.scope(), {}).known("binaries")
-    assert [binary.unresolved for binary in found] == [("libb.so.1",)]
+    found = Reader(RootedHost(str(tmp_path)), False, "").read(image.scope(), {})
+    assert [b.unresolved for b in found.binaries.known("binaries")] == [("libb.so.1",)]
 
 
 def test_other_kinds_of_scopes_keep_what_is_known_of_them() -> None:
