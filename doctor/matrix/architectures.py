@@ -63,8 +63,9 @@ class ModelRow(Row, frozen=True, kw_only=True):
 
     `kv_bytes_per_token` is for 16-bit KV on one device, sliding layers counted as full;
     `plain_attention` says that every layer keeps all tokens (no sliding window, no latent
-    or linear attention); `quantization` the method of a checkpoint that is quantized, "" for 16 bit, `quant_block`
-    the side of its scale blocks. `kinds` counts layers by what they keep of the past: full,
+    or linear attention); `quantization` the method of a checkpoint that is quantized, "" for
+    16 bit, `quant_block` the side of its scale blocks, `weight_format` the number format where
+    the method leaves it open. `kinds` counts layers by what they keep of the past: full,
     sliding, chunked, linear, mamba2, mlp, moe (the last two keep nothing); empty means that
     all are full. `window` and `chunk` are in tokens, `global_*` those of full layers where
     they differ from sliding ones, `gated` marks an output gate beside the queries.
@@ -87,6 +88,7 @@ class ModelRow(Row, frozen=True, kw_only=True):
     dtype: str = ""
     quantization: str = ""
     quant_block: int | None = None
+    weight_format: str = ""
     intermediate: int | None = None
     tied: bool | None = None
     bias: bool | None = None

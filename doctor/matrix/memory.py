@@ -142,6 +142,7 @@ class Traits(Row, frozen=True, kw_only=True):
     `matrices` of a dense part (3 with a gate, 2 without), `norms` a layer, `bias` on
     queries, keys and values, `expert_bias`, `shared_like_expert` one shared expert as wide as
     a routed one, `dense_beside` a dense part beside the experts of each layer.
+    `sliding_period` means that one layer in so many is not a sliding one.
     """
 
     architecture: str
@@ -152,6 +153,7 @@ class Traits(Row, frozen=True, kw_only=True):
     expert_bias: bool = False
     shared_like_expert: bool = False
     dense_beside: bool = False
+    sliding_period: int | None = None
 
 
 class Thumb(Row, frozen=True, kw_only=True):

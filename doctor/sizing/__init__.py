@@ -1,0 +1,5 @@
+"""From a model's configuration to bytes on devices, and from there to "it fits".
+
+Belongs here: pure functions over models, matrix rows and cards. Does not belong here: probing,
+wording of reports, constants of engines (they are rows of the matrix with their sources).
+"""
