@@ -236,9 +236,10 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
     clear = max(fixed, key=lambda v: Version(v).low) if len(fixed) == len(claims) else ""
     worst = max((str(c.data.get("severity", "")).lower() for c in claims), key=_weight)
     named = ", ".join(c.key for c in claims[:3])
+    as_of = domain.as_of if domain else ""
     yield Fault(
         severity=Severity.WARNING if _is_here(case, found) else None,
-        message=f"{len(claims)} advisories about {found.label} as of {domain.as_of if domain else ''}"
+        message=f"{len(claims)} advisories about {found.label} as of {as_of}"
         f"{f', worst {worst}' if worst in _WEIGHTS else ''}: {named}"
         f"{' ...' if len(claims) > 3 else ''}",
         evidence=(found.evidence,),

@@ -18,6 +18,7 @@ from doctor.rules.engine import Rule, run_rule
 from doctor.rules.registry import RULES
 
 FOLDER = Path(__file__).parent
+MATRIX = load_matrix()
 BY_CODE = {item.code: item for item in RULES}
 EXPECTED = {
     "fires": OutcomeKind.FINDINGS,
@@ -45,10 +46,9 @@ def _facts(case: dict[str, Any]) -> Facts:
     ("code", "case"), [pytest.param(c, k, id=f"{c}: {k['name']}") for c, k in _load()]
 )
 def test_case(code: str, case: dict[str, Any]) -> None:
-    matrix = load_matrix()
     item = BY_CODE[code]
-    first = cases(_facts(case), matrix, Request(), Expected())[0]
-    outcome = run_rule(item, first, matrix)
+    first = cases(_facts(case), MATRIX, Request(), Expected())[0]
+    outcome = run_rule(item, first, MATRIX)
     assert outcome.kind is EXPECTED[case["expect"]], outcome
     if "severity" in case:
         assert {f.severity.value for f in outcome.findings} == {case["severity"]}
@@ -76,4 +76,4 @@ def test_page_has_the_headings_in_order(item: Rule) -> None:
 def test_codes_are_unique_and_causes_exist() -> None:
     codes = [item.code for item in RULES]
     assert len(codes) == len(set(codes))
-    assert {item.cause for item in RULES} <= set(load_matrix().causes)
+    assert {item.cause for item in RULES} <= set(MATRIX.causes)
