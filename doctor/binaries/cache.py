@@ -17,6 +17,7 @@ SCANNER = 4
 """Raised with every change to what is read or how it is written down."""
 
 _MAX_BYTES = 64 << 20
+_MAX_FILES = 400
 
 Identity = tuple[int, int, int, int, int]
 
@@ -105,8 +106,17 @@ def _store(path: str, value: dict[str, Any]) -> None:
         with os.fdopen(os.open(scratch, flags, 0o600), "w") as file:
             json.dump(value, file, separators=(",", ":"))
         os.replace(scratch, path)
+        _prune(folder)
     except OSError:
         _remove(scratch)
+
+
+def _prune(folder: str) -> None:
+    """Keep the newest files: environments and containers come and go."""
+    paths = [f"{folder}/{name}" for name in os.listdir(folder)]
+    if len(paths) > _MAX_FILES:
+        for path in sorted(paths, key=os.path.getmtime)[: len(paths) - _MAX_FILES // 2]:
+            _remove(path)
 
 
 def _remove(path: str) -> None:

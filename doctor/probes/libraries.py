@@ -13,7 +13,7 @@ from doctor.probes import library_snapshot
 from doctor.probes.host import Host
 from doctor.probes.library_snapshot import Answer
 
-_KINDS = ("host", "venv", "conda", "system")
+_PYTHONS = ("venv", "conda", "system", "container")
 _ENOUGH_S = 6.0
 
 
@@ -28,17 +28,27 @@ def read_all(host: Host, facts: Facts, say: Callable[[str], None] = _silently) -
     environments must not hold a report up. What was read is in the cache the next time.
     `say` is told of each environment that must be read.
     """
-    reader = Reader(host, facts.nvidia.driver.is_known, cache_folder(), say)
+    driver, folder = facts.nvidia.driver.is_known, cache_folder()
     deadline = time.monotonic() + _ENOUGH_S
     busy = {workload.scope: workload for workload in reversed(facts.workloads)}
     found: dict[str, Scope] = {}
     for scope in sorted(facts.scopes, key=lambda scope: scope.id not in busy):
+        workload = busy.get(scope.id)
         if time.monotonic() < deadline:
-            env = _environment(host, scope, busy.get(scope.id))
-            found[scope.id] = reader.read(scope, env)
+            reader = Reader(_inside(host, scope, workload), driver, folder, say)
+            found[scope.id] = reader.read(scope, _environment(host, scope, workload))
         else:
             found[scope.id] = replace(scope, binaries=missing(Missing.TIMED_OUT, scope.root))
     return tuple(found[scope.id] for scope in facts.scopes)
+
+
+def _inside(host: Host, scope: Scope, workload: Optional[Workload]) -> Host:
+    """The host that the scope's paths are paths of: a container's are seen by its process."""
+    if scope.kind != "container" or workload is None or workload.pid is None:
+        return host
+    from doctor.probes.rooted import RootedHost
+
+    return RootedHost(f"/proc/{workload.pid}/root", host, workload.env.value)
 
 
 def _environment(host: Host, scope: Scope, workload: Optional[Workload]) -> dict[str, str]:
@@ -66,9 +76,12 @@ class Reader:
 
         A scope of another kind, or with an unknown list of packages, stays as it is.
         """
-        place = self.host.local_path(scope.root) if scope.kind in _KINDS else None
-        if place is None or not (scope.packages.is_known or scope.kind == "host"):
+        is_readable = scope.kind == "host" or (scope.kind in _PYTHONS and scope.packages.is_known)
+        place = self.host.local_path(scope.root) if is_readable and scope.root else None
+        if place is None:
             return scope
+        if scope.kind == "container":  # another process of it has another path to the same files
+            place = f"{scope.id} {scope.root}"
         answers = Memory(self.folder, f"{place}\0answer")
         asked = _question(scope, env, self.driver)
         found = library_snapshot.recall(answers, self.host, asked)

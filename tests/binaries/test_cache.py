@@ -110,6 +110,18 @@ def test_nonsense_is_as_nothing(folder: Path, text: str) -> None:
     assert _recalled(folder) is None
 
 
+def test_old_files_make_room(folder: Path) -> None:
+    for number in range(400):
+        path = folder / f"{number}.json"
+        path.write_text("")
+        os.utime(path, (number, number))
+    memory = Memory(str(folder), "environment")
+    memory.keep("kind", "/a", [1], "value")
+    memory.save()
+    assert len(list(folder.iterdir())) == 200
+    assert _recalled(folder) == "value"
+
+
 def test_an_unwritable_place_is_no_fault(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")

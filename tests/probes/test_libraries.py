@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -301,8 +301,20 @@ def test_an_environment_below_another_root(tmp_path: Path) -> None:
     assert [b.unresolved for b in found.binaries.known("binaries")] == [("libb.so.1",)]
 
 
+def test_a_container_is_read_through_the_root_of_its_process(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process stands for one in a container: its root is the root of this machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(world.top / "cache"))
+    world.install("vllm", vllm___C_so=Library(needed=("liba.so.1",)))
+    box = replace(world.scope(), id="container:abc", kind="container")
+    engine = Workload("w", "vllm", scope=box.id, pid=os.getpid())
+    (found,) = read_all(LocalHost(), Facts(scopes=(box,), workloads=(engine,)))
+    assert found.binaries.known("binaries")[0].unresolved == ("liba.so.1",)
+
+
 def test_other_kinds_of_scopes_keep_what_is_known_of_them() -> None:
     stated: Reading[tuple[Binary, ...]] = seen((Binary("x", declared=True),))
-    scopes = (Scope("c", "container", binaries=stated), Scope("host", "host"))
+    scopes = (Scope("c", "container", binaries=stated), Scope("i", "image"))
     facts = Facts(scopes=scopes, nvidia=NvidiaFacts())
     assert read_all(LocalHost(), facts) == scopes
