@@ -13,6 +13,7 @@ from doctor.matrix.catalogue import (
     SignatureDomain,
     XidDomain,
 )
+from doctor.matrix.launching import LaunchDomain
 from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
     CudaDomain,
@@ -30,6 +31,7 @@ SHAPES: dict[str, Any] = {
     "drivers": DriverDomain,
     "gpus": GpuDomain,
     "images": ImageDomain,
+    "launch": LaunchDomain,
     "memory": MemoryDomain,
     "models": ModelDomain,
     "signatures": SignatureDomain,
@@ -50,6 +52,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "image_requirements": ("cuda",),
     "images": ("repository", "tag", "since"),
     "kv_formats": ("key",),
+    "launches": ("engine", "since"),
     "models": ("repo",),
     "npus": ("key",),
     "pools": ("engine", "generation", "since"),

@@ -28,6 +28,7 @@ from doctor.matrix.catalogue import (
 from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond, in_range
 from doctor.matrix.cuda_query import CudaQueries
 from doctor.matrix.gpu_names import GpuIndex
+from doctor.matrix.launching import Launch, LaunchDomain, find_launch
 from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
     EngineDomain,
@@ -213,6 +214,16 @@ class Matrix(CudaQueries):
         """Container images of engines, most particular first."""
         domain: ImageDomain = self._read("images")
         return domain.images
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """How servers of engines are started, asked and stopped."""
+        domain: LaunchDomain = self._read("launch")
+        return domain.launches
+
+    def launch(self, engine: str, version: Version | None = None) -> Launch | None:
+        """The row of an engine's server for a version, or for its newest known range."""
+        return find_launch(self.launches, engine, version)
 
     # -- releases and claims -------------------------------------------------
 
