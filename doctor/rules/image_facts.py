@@ -100,39 +100,33 @@ def satisfied(
     `brands` are those that the card may have, () if unknown. None if facts leave it open.
     Source: libnvidia-container, requirement syntax.
     """
-    answers = [_all(part, cuda, driver, brands) for part in text.split()]
+    answers = {_any(text, cuda, driver, brand) for brand in brands or ("",)}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _any(text: str, cuda: Version | None, driver: Version | None, brand: str) -> bool | None:
+    answers = [_all(part, cuda, driver, brand) for part in text.split()]
     if True in answers:
         return True
     return None if None in answers else False
 
 
-def _all(
-    part: str, cuda: Version | None, driver: Version | None, brands: tuple[str, ...]
-) -> bool | None:
-    answers = [_one(term, cuda, driver, brands) for term in part.split(",")]
+def _all(part: str, cuda: Version | None, driver: Version | None, brand: str) -> bool | None:
+    answers = [_one(term, cuda, driver, brand) for term in part.split(",")]
     if False in answers:
         return False
     return None if None in answers else True
 
 
-def _one(
-    term: str, cuda: Version | None, driver: Version | None, brands: tuple[str, ...]
-) -> bool | None:
+def _one(term: str, cuda: Version | None, driver: Version | None, brand: str) -> bool | None:
     match = re.fullmatch(r"(cuda|driver|brand|arch)(>=|<=|!=|=|>|<)([\w.?]+)", term)
     if match is None or match[3] == "?":
         return None
     if match[1] == "brand":
-        return _brand(match[2], match[3], brands)
+        return (match[3] == brand) is (match[2] == "=") if brand else None
     value = {"cuda": cuda, "driver": driver}.get(match[1])
     bound = Version.maybe(match[3])
     return None if value is None or bound is None else _compare(value, match[2], bound)
-
-
-def _brand(operator: str, name: str, brands: tuple[str, ...]) -> bool | None:
-    if not brands or (name in brands and len(brands) > 1):
-        return None
-    is_it = name in brands
-    return is_it if operator == "=" else not is_it
 
 
 def _compare(value: Version, operator: str, bound: Version) -> bool | None:
