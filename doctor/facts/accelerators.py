@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Optional
 
 from doctor.facts.reading import UNSTATED, Reading
+from doctor.facts.record import Record
 from doctor.facts.values import ComputeCapability
 from doctor.facts.version import Version
 
 
-@dataclass(frozen=True)
-class DriverLibrary:
+@dataclass(frozen=True, repr=False, eq=False)
+class DriverLibrary(Record):
     """One copy of libcuda or libnvidia-ml: the real file, and whether it is a compat copy.
 
     `versions` and `devices` are the driver branches and NVML brand numbers that the
@@ -28,16 +29,16 @@ class DriverLibrary:
     searched: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class FabricManager:
+@dataclass(frozen=True, repr=False, eq=False)
+class FabricManager(Record):
     """NVIDIA fabric manager: installed version, and whether its service is active."""
 
     version: Reading[Version] = UNSTATED
     active: Reading[bool] = UNSTATED
 
 
-@dataclass(frozen=True)
-class CudaToolkit:
+@dataclass(frozen=True, repr=False, eq=False)
+class CudaToolkit(Record):
     """A toolkit folder, such as /usr/local/cuda-12.8; `nvcc` tells whether it can compile."""
 
     path: str
@@ -45,8 +46,8 @@ class CudaToolkit:
     nvcc: bool = False
 
 
-@dataclass(frozen=True)
-class XidEvent:
+@dataclass(frozen=True, repr=False, eq=False)
+class XidEvent(Record):
     """One `NVRM: Xid` line of the kernel log."""
 
     number: int
@@ -54,8 +55,8 @@ class XidEvent:
     text: str
 
 
-@dataclass(frozen=True)
-class NvidiaFacts:
+@dataclass(frozen=True, repr=False, eq=False)
+class NvidiaFacts(Record):
     """The NVIDIA driver of the host, as read from several places that may disagree.
 
     `driver` is the loaded kernel module, `module_on_disk` what the next boot would load,
@@ -92,8 +93,8 @@ class NvidiaFacts:
     kernel_messages: Reading[tuple[str, ...]] = UNSTATED
 
 
-@dataclass(frozen=True)
-class AscendFacts:
+@dataclass(frozen=True, repr=False, eq=False)
+class AscendFacts(Record):
     """Huawei Ascend: driver, firmware, CANN toolkit, kernel packages, ATB (nnal), SoC name.
 
     `firmware_range` is what the driver's version.info says it works with: "[7.0.0,7.2.99]".
@@ -111,8 +112,8 @@ class AscendFacts:
     compatibility: Reading[str] = UNSTATED
 
 
-@dataclass(frozen=True)
-class RocmFacts:
+@dataclass(frozen=True, repr=False, eq=False)
+class RocmFacts(Record):
     """AMD ROCm: user-space version, amdgpu driver version, device nodes."""
 
     version: Reading[Version] = UNSTATED
@@ -120,8 +121,8 @@ class RocmFacts:
     nodes: Reading[tuple[str, ...]] = UNSTATED
 
 
-@dataclass(frozen=True)
-class Mig:
+@dataclass(frozen=True, repr=False, eq=False)
+class Mig(Record):
     """Multi-Instance GPU: `enabled`; for an instance its parent's id and its profile."""
 
     enabled: bool
@@ -130,8 +131,8 @@ class Mig:
     instances: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class Link:
+@dataclass(frozen=True, repr=False, eq=False)
+class Link(Record):
     """The PCIe link now and at best: lanes and generation."""
 
     width: Optional[int] = None
@@ -140,8 +141,8 @@ class Link:
     gen_max: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class DeviceHealth:
+@dataclass(frozen=True, repr=False, eq=False)
+class DeviceHealth(Record):
     """Uncorrected ECC errors, pending or failed row remaps, active throttle reasons.
 
     `nvml_error` is the code with which NVML refused this device (15: lost); NVLinks
@@ -160,8 +161,8 @@ class DeviceHealth:
     status: str = ""
 
 
-@dataclass(frozen=True)
-class DeviceProcess:
+@dataclass(frozen=True, repr=False, eq=False)
+class DeviceProcess(Record):
     """A process that holds memory of a device."""
 
     pid: int
@@ -169,8 +170,8 @@ class DeviceProcess:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Device:
+@dataclass(frozen=True, repr=False, eq=False)
+class Device(Record):
     """One accelerator, or one MIG instance of one.
 
     `id` is unique in the facts ("gpu0", "gpu0/mig1", "npu3"), `vendor` one of nvidia,
@@ -205,8 +206,8 @@ class Device:
     gsp: Reading[bool] = UNSTATED
 
 
-@dataclass(frozen=True)
-class TopologyLink:
+@dataclass(frozen=True, repr=False, eq=False)
+class TopologyLink(Record):
     """How devices `a` and `b` are joined: NV<n>, PIX, PXB, PHB, NODE or SYS; `p2p` if it works.
 
     Where only alternatives are known they are joined by "|": "NODE|SYS".

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
 
+from doctor.facts.record import Record
 from doctor.facts.values import ComputeCapability, TextValue
 
 _TARGET = re.compile(r"(sm|compute)_(\d{1,3})([af]?)(?:@(\d{1,2})\.(\d{1,2}))?")
@@ -78,8 +79,8 @@ class CodeTarget(TextValue):
         return f"{prefix}{self.arch}{self.suffix}{isa}"
 
 
-@dataclass(frozen=True)
-class Kernels:
+@dataclass(frozen=True, repr=False, eq=False)
+class Kernels(Record):
     """`count` containers whose entries are alternatives for the same kernels."""
 
     targets: tuple[CodeTarget, ...]

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Optional
 
 from doctor.facts.reading import UNSTATED, Reading
+from doctor.facts.record import Record
 from doctor.facts.version import Version
 
 
-@dataclass(frozen=True)
-class OsRelease:
+@dataclass(frozen=True, repr=False, eq=False)
+class OsRelease(Record):
     """/etc/os-release: `id` "ubuntu", `version` "22.04", `like` ("debian",)."""
 
     id: str
@@ -19,16 +20,16 @@ class OsRelease:
     pretty: str = ""
 
 
-@dataclass(frozen=True)
-class Libc:
+@dataclass(frozen=True, repr=False, eq=False)
+class Libc(Record):
     """The C library: `kind` is "glibc" or "musl"; `libstdcxx` the newest GLIBCXX symbol version."""
 
     kind: str
     version: Optional[Version] = None
 
 
-@dataclass(frozen=True)
-class Cpu:
+@dataclass(frozen=True, repr=False, eq=False)
+class Cpu(Record):
     """The processor as the kernel shows it to this host (a VM may mask flags).
 
     `flags` are the kernel's names (avx2, avx512f, amx_tile; on Arm asimd, sve).
@@ -41,32 +42,32 @@ class Cpu:
     count: Reading[int] = UNSTATED
 
 
-@dataclass(frozen=True)
-class Limits:
+@dataclass(frozen=True, repr=False, eq=False)
+class Limits(Record):
     """Resource limits of the examined process; -1 means unlimited."""
 
     open_files: Reading[int] = UNSTATED
     locked_memory_kib: Reading[int] = UNSTATED
 
 
-@dataclass(frozen=True)
-class DiskSpace:
+@dataclass(frozen=True, repr=False, eq=False)
+class DiskSpace(Record):
     """Free space of the file system that holds `path`."""
 
     path: str
     free_mib: int
 
 
-@dataclass(frozen=True)
-class HeldPackages:
+@dataclass(frozen=True, repr=False, eq=False)
+class HeldPackages(Record):
     """What keeps packages in place: `holds` by name, `pins` by preference or versionlock."""
 
     holds: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class AutomaticUpgrades:
+@dataclass(frozen=True, repr=False, eq=False)
+class AutomaticUpgrades(Record):
     """Unattended upgrades: `tool` and the package patterns it leaves alone."""
 
     enabled: bool
@@ -74,8 +75,8 @@ class AutomaticUpgrades:
     blacklist: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SystemPackage:
+@dataclass(frozen=True, repr=False, eq=False)
+class SystemPackage(Record):
     """A package of the distribution that matters here (driver, kernel headers, libraries)."""
 
     name: str
@@ -83,8 +84,8 @@ class SystemPackage:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class DkmsModule:
+@dataclass(frozen=True, repr=False, eq=False)
+class DkmsModule(Record):
     """One line of `dkms status`."""
 
     name: str
@@ -93,8 +94,8 @@ class DkmsModule:
     state: str
 
 
-@dataclass(frozen=True)
-class HostFacts:
+@dataclass(frozen=True, repr=False, eq=False)
+class HostFacts(Record):
     """The host; sizes in MiB; `platform` is bare, vm, wsl2, jetson or container.
 
     `unreachable` are addresses (hub, index, registry) that were tried without answer.

@@ -14,29 +14,30 @@ from doctor.facts.accelerators import (
 )
 from doctor.facts.host import HostFacts
 from doctor.facts.reading import UNSTATED, Reading
+from doctor.facts.record import Record
 from doctor.facts.scopes import ContainerEngine, Scope, Workload
 
 SCHEMA = "doctor/facts/v1"
 
 
-@dataclass(frozen=True)
-class LogText:
+@dataclass(frozen=True, repr=False, eq=False)
+class LogText(Record):
     """Text that an engine or the kernel printed; `workload` is the id it belongs to, or ""."""
 
     text: str
     workload: str = ""
 
 
-@dataclass(frozen=True)
-class Expected:
+@dataclass(frozen=True, repr=False, eq=False)
+class Expected(Record):
     """What a lock promises: package holds and versions by name. Empty without a lock."""
 
     packages: tuple[tuple[str, str], ...] = ()
     holds: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Facts:
+@dataclass(frozen=True, repr=False, eq=False)
+class Facts(Record):
     """What was observed on one host. Every leaf says where it was read or why it is missing."""
 
     schema: str = SCHEMA

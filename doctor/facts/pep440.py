@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Optional
 
+from doctor.facts.record import Record
+
 Key = tuple[Any, ...]
 
 _EXACT = re.compile(
@@ -21,8 +23,8 @@ _BUILD = re.compile(r"b(\d{1,9})", re.IGNORECASE)
 _PRE = {"a": "a", "alpha": "a", "b": "b", "beta": "b"}
 
 
-@dataclass(frozen=True)
-class Parts:
+@dataclass(frozen=True, repr=False, eq=False)
+class Parts(Record):
     """One exact version, taken apart."""
 
     epoch: int

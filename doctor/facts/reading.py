@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Optional, TypeVar
 
+from doctor.facts.record import Record
+
 T = TypeVar("T")
 
 
@@ -29,8 +31,8 @@ class MissingFact(Exception):  # noqa: N818 - an answer, not a failure
         self.at = at
 
 
-@dataclass(frozen=True)
-class Reading(Generic[T]):
+@dataclass(frozen=True, repr=False, eq=False)
+class Reading(Record, Generic[T]):
     """A value with `at` (path, command or call it came from), or `missing` with a reason.
 
     `partial` marks a list or mapping of which more may exist, as when a person names

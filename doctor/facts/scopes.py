@@ -7,11 +7,12 @@ from typing import Any, Optional
 
 from doctor.facts.codes import Kernels
 from doctor.facts.reading import UNSTATED, Reading
+from doctor.facts.record import Record
 from doctor.facts.version import Version
 
 
-@dataclass(frozen=True)
-class PythonInfo:
+@dataclass(frozen=True, repr=False, eq=False)
+class PythonInfo(Record):
     """A Python: version, ABI suffix ("t" for free-threaded), implementation, executable."""
 
     version: Version
@@ -20,8 +21,8 @@ class PythonInfo:
     executable: str = ""
 
 
-@dataclass(frozen=True)
-class Package:
+@dataclass(frozen=True, repr=False, eq=False)
+class Package(Record):
     """One installed distribution; `name` is normalised (PEP 503), `requires` are raw lines.
 
     `broken` says why its metadata could not be read; then `version` is None.
@@ -36,8 +37,8 @@ class Package:
     broken: str = ""
 
 
-@dataclass(frozen=True)
-class TorchBuild:
+@dataclass(frozen=True, repr=False, eq=False)
+class TorchBuild(Record):
     """torch/version.py, read as text: which CUDA or HIP the build was made for.
 
     `cuda` and `hip` are absent readings for builds without them (a CPU build).
@@ -49,8 +50,8 @@ class TorchBuild:
     git: str = ""
 
 
-@dataclass(frozen=True)
-class Binary:
+@dataclass(frozen=True, repr=False, eq=False)
+class Binary(Record):
     """What one shared library holds and needs.
 
     `kernels` are its groups of alternative GPU code; `needs` its NEEDED names,
@@ -87,8 +88,8 @@ class Binary:
     compiler: Optional[Version] = None
 
 
-@dataclass(frozen=True)
-class ImageRef:
+@dataclass(frozen=True, repr=False, eq=False)
+class ImageRef(Record):
     """A container image: reference, digest, its NVIDIA_REQUIRE_CUDA and CUDA_VERSION."""
 
     ref: str = ""
@@ -97,8 +98,8 @@ class ImageRef:
     cuda: Reading[Version] = UNSTATED
 
 
-@dataclass(frozen=True)
-class Scope:
+@dataclass(frozen=True, repr=False, eq=False)
+class Scope(Record):
     """One world of libraries: `kind` host, container, image, venv, conda or system.
 
     `parent` is the id of the scope it lives in, `root` its path. `variants` are build
@@ -146,8 +147,8 @@ class Scope:
         return True if known or self.packages.is_absent else None
 
 
-@dataclass(frozen=True)
-class ContainerEngine:
+@dataclass(frozen=True, repr=False, eq=False)
+class ContainerEngine(Record):
     """Docker, podman or containerd on the host, as far as its files and socket tell."""
 
     name: str
@@ -162,8 +163,8 @@ class ContainerEngine:
     config: Reading[dict[str, str]] = UNSTATED
 
 
-@dataclass(frozen=True)
-class Workload:
+@dataclass(frozen=True, repr=False, eq=False)
+class Workload(Record):
     """An engine with its arguments in a scope, running (`pid`) or wanted.
 
     `args` use the engine-neutral names of the field report (model, quantization,

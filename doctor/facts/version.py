@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from doctor.facts.pep440 import Key, Parts, parse_exact
+from doctor.facts.record import Record
 from doctor.facts.values import TextValue
 
 _MAX_CHARS = 200
@@ -168,8 +169,8 @@ class Version(TextValue):
         return self.text
 
 
-@dataclass(frozen=True)
-class Specifier:
+@dataclass(frozen=True, repr=False, eq=False)
+class Specifier(Record):
     """A PEP 440 specifier set, such as ">=5.16.1,<5.21.0"."""
 
     text: str
