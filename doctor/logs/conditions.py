@@ -63,6 +63,11 @@ def _container(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return inside == (wanted == "yes") if inside else None
 
 
+def _arch(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    arch = c.facts.host.arch
+    return arch.value in wanted.split("|") if arch.is_known else None
+
+
 def _driver(c: Circumstances, wanted: str, _argument: str) -> Answer:
     driver = c.facts.nvidia.driver.value
     spec = Specifier.parse(wanted)
@@ -126,6 +131,7 @@ _TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
     "engine": _engine,
     "platform": _platform,
     "container": _container,
+    "arch": _arch,
     "driver": _driver,
     "package": _package,
     "version": _version,
