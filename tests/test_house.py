@@ -32,6 +32,7 @@ LAYERS = (
     ("provision",),
     ("images",),
     ("examine", "scanning"),
+    ("fitting",),
     ("report",),
     ("checkup",),
     ("cli",),

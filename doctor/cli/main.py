@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "explain": "doctor.cli.explain",
     "diagnose": "doctor.cli.diagnose",
     "scan": "doctor.cli.scan",
+    "fit": "doctor.cli.fit",
     "matrix": "doctor.cli.matrix",
 }
 

@@ -125,7 +125,8 @@ class Residual(Row, frozen=True, kw_only=True):
     """How far a predicted pool may be off, by kind of workload: what decides "uncertain".
 
     The pool may be smaller than predicted by up to `over_gib` plus `over_share` of the
-    activation peak, larger by up to `under_gib` plus `under_share`.
+    activation peak, larger by up to `under_gib` plus `under_share`, plus `under_graphs` of
+    what is charged for CUDA graphs.
     """
 
     kind: str
@@ -133,6 +134,7 @@ class Residual(Row, frozen=True, kw_only=True):
     under_gib: float
     over_share: float = 0.0
     under_share: float = 0.0
+    under_graphs: float = 0.0
     fitted: str = ""
 
 

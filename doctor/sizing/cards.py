@@ -41,6 +41,7 @@ def card_of(matrix: Matrix, device: Device) -> Card | None:
     """The card that a device is; None if nothing tells its memory."""
     products = matrix.gpus_matching(device)
     usual = _usual(matrix, products)
+    usual = usual or _npu(matrix, device)
     nvml = device.memory_mib.value
     if nvml:
         total, how = _from_reading(matrix, device.vendor, nvml * _MIB, usual)
@@ -94,6 +95,20 @@ def _total(matrix: Matrix, product: Gpu) -> tuple[int, str] | None:
         return None
     share = _row(matrix, f"class-{product.gpu_class}").share
     return int(product.memory_gb * share * GIB), f"{share:.0%} of {product.memory_gb:g} GB"
+
+
+def _npu(matrix: Matrix, device: Device) -> tuple[int, str] | None:
+    """The memory of an Ascend chip that comes in one size only."""
+    if device.vendor != "ascend":
+        return None
+    chip = matrix.npu(device.name.value or "", device.soc.value or "")
+    sizes = chip.memory_mib if chip else ()
+    return (sizes[0] * _MIB, "of the chip") if len(sizes) == 1 else None
+
+
+def memory_card(total: int, name: str = "device", vendor: str = "nvidia") -> Card:
+    """A card of which only the memory is known."""
+    return Card(name, total, is_read=True, how="as stated", vendor=vendor)
 
 
 def _row(matrix: Matrix, key: str) -> CardTotal:

@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
 from doctor.facts import MissingFact
 from doctor.matrix import Matrix
-from doctor.matrix.memory import EnginePool, Residual
+from doctor.matrix.memory import EnginePool, LayerSplit, Residual
 from doctor.sizing.cards import GIB, Card
 from doctor.sizing.kv import longest_request, pool_tokens, request_bytes, token_bytes
 from doctor.sizing.model import Model, Quantization
+from doctor.sizing.offload import Offload, asked_of, offload
 from doctor.sizing.overhead import activation_peak, graphs_after, graphs_charged, non_torch
-from doctor.sizing.pools import beyond, weakest
-from doctor.sizing.settings import Deployment, Serving, serving
+from doctor.sizing.pools import beyond, split_row, weakest
+from doctor.sizing.prediction import Fit, Prediction, gib
+from doctor.sizing.settings import Deployment, serving
 from doctor.sizing.weights import Weights, published_weights, rank_weights, stated_weights
 
 # Files hold nothing twice that widths would not count: widths that say more are wrong.
 _TOO_LARGE = 1.25
-
-
-class Fit(str, Enum):
-    """The answer: it fits, it does not, or the figures are too close or too few to tell."""
-
-    FITS = "fits"
-    DOES_NOT = "does-not-fit"
-    UNCERTAIN = "uncertain"
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What one device of the fullest rank would hold, in bytes, and what follows from it.
-
-    `pool` is what is left for the KV cache, None where the engine has no pool model or a
-    figure is missing; `pool_low` and `pool_high` are what it may be in fact. `request` is
-    the KV of one request of the longest length, `tokens` what the pool holds (None where
-    layers keep different amounts: then only `concurrency` tells), `longest` the longest
-    request that fits. `missing` names what was not known, `assumed` settings not stated.
-    """
-
-    verdict: Fit
-    why: str
-    model: Model
-    serving: Serving
-    card: Card | None
-    cards: int
-    weights: Weights | None = None
-    activation: int = 0
-    non_torch: int = 0
-    graphs: int = 0
-    graphs_charged: int = 0
-    budget: int = 0
-    pool: int | None = None
-    pool_low: int | None = None
-    pool_high: int | None = None
-    token: float | None = None
-    request: int | None = None
-    tokens: int | None = None
-    concurrency: float | None = None
-    longest: int | None = None
-    has_pool_model: bool = True
-    missing: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-
-    @property
-    def fits(self) -> bool:
-        """True only if it is sure to fit."""
-        return self.verdict is Fit.FITS
 
 
 def predict(matrix: Matrix, model: Model, asked: Deployment) -> Prediction:
@@ -89,6 +40,9 @@ def predict(matrix: Matrix, model: Model, asked: Deployment) -> Prediction:
         assumed=settings.assumed,
         sources=settings.row.source if settings.row else (),
     )
+    split = split_row(matrix.memory, asked.engine)
+    if split is not None:
+        return _offloaded(start, matrix, split, asked)
     sized = _with_kv(_with_weights(start, matrix))
     if card is None:
         return _missing(sized, "memory of the device")
@@ -101,6 +55,48 @@ def predict(matrix: Matrix, model: Model, asked: Deployment) -> Prediction:
     if settings.row is None:
         return _without_pool_model(sized, card)
     return _judged(_with_pool(sized, settings.row, card), matrix, settings.row, card)
+
+
+def _offloaded(
+    start: Prediction, matrix: Matrix, split: LayerSplit, asked: Deployment
+) -> Prediction:
+    """For engines that leave to the CPU what does not fit."""
+    start = replace(start, sources=split.source, has_pool_model=True)
+    if start.serving.unclear:
+        return _missing(start, f"bytes of the format {start.serving.unclear}")
+    if start.card is None:
+        return _missing(start, "memory of the device")
+    try:
+        shared = offload(
+            matrix.memory, start.model, start.serving, split, asked_of(asked.cards, asked.args)
+        )
+    except MissingFact as fact:
+        return _missing(start, fact.name)
+    verdict, why = _shared_verdict(matrix, shared)
+    own = start.serving.length_is_assumed
+    notes = (f"context {shared.context}",) if own else ()
+    return replace(
+        start,
+        verdict=verdict,
+        why=why,
+        weights=shared.weights,
+        activation=shared.scratch,
+        token=shared.cache / shared.context,
+        request=shared.cache,
+        offload=shared,
+        assumed=notes,
+    )
+
+
+def _shared_verdict(matrix: Matrix, shared: Offload) -> tuple[Fit, str]:
+    if shared.held < shared.wanted:
+        why = f"{shared.held} of {shared.wanted} layers fit; the CPU would compute the others"
+        return Fit.DOES_NOT, why
+    spread = next(row for row in matrix.memory.residuals if row.kind == "split")
+    rooms = [(share.card.free or share.card.total) - share.bytes for share in shared.shares]
+    if rooms and min(rooms) < spread.over_gib * GIB:
+        return Fit.UNCERTAIN, f"all layers fit, with {gib(max(min(rooms), 0))} to spare"
+    return Fit.FITS, f"all {shared.wanted} layers fit"
 
 
 def _missing(found: Prediction, name: str) -> Prediction:
@@ -142,13 +138,14 @@ def _with_kv(found: Prediction) -> Prediction:
 
 def _without_pool_model(found: Prediction, card: Card) -> Prediction:
     """Weights and KV only: enough to say no, not enough to say yes."""
-    held = (found.weights.bytes if found.weights else 0) + (found.request or 0)
+    requests = (found.request or 0) * found.serving.requests
+    held = (found.weights.bytes if found.weights else 0) + requests
     engine = found.serving.engine or "this engine"
     if held > card.total:
-        why = f"weights and one request need {_gib(held)}; the device has {_gib(card.total)}"
+        why = f"weights and KV need {gib(held)}; the device has {gib(card.total)}"
         return replace(found, verdict=Fit.DOES_NOT, why=why)
     left = card.total - held
-    why = f"no pool model for {engine}: weights and one request leave {_gib(left)} of the device"
+    why = f"no pool model for {engine}: weights and KV leave {gib(left)} of the device"
     return replace(found, why=why)
 
 
@@ -195,8 +192,9 @@ def _judged(found: Prediction, matrix: Matrix, row: EnginePool, card: Card) -> P
     spread = residual(matrix, found)
     over = int(spread.over_gib * GIB + spread.over_share * found.activation)
     under = int(spread.under_gib * GIB + spread.under_share * found.activation)
+    under += int(spread.under_graphs * found.graphs_charged)
     found = replace(found, pool_low=found.pool - over, pool_high=found.pool + under)
-    wanted = 1 if found.serving.is_auto else (found.request or 0)
+    wanted = 1 if found.serving.is_auto else (found.request or 0) * found.serving.requests
     verdict, why = _verdict(found, wanted, card)
     if verdict is Fit.FITS and beyond(row, found.serving.version):
         verdict = Fit.UNCERTAIN
@@ -207,11 +205,11 @@ def _judged(found: Prediction, matrix: Matrix, row: EnginePool, card: Card) -> P
 def _verdict(found: Prediction, wanted: int, card: Card) -> tuple[Fit, str]:
     pool, low, high = found.pool or 0, found.pool_low or 0, found.pool_high or 0
     if card.free is not None and card.free < found.budget:
-        return Fit.DOES_NOT, f"{_gib(card.free)} are free, {_gib(found.budget)} are asked for"
+        return Fit.DOES_NOT, f"{gib(card.free)} are free, {gib(found.budget)} are asked for"
     if high < wanted:
         return Fit.DOES_NOT, _shortage(found, wanted)
     if low < wanted:
-        why = f"{_balance(found, wanted)}: such predictions were off by up to {_gib(pool - low)}"
+        why = f"{_balance(found, wanted)}: such predictions were off by up to {gib(pool - low)}"
         return Fit.UNCERTAIN, why
     if found.graphs > card.total - found.budget + pool - wanted:
         return Fit.UNCERTAIN, "CUDA graphs may not fit beside the pool"
@@ -221,8 +219,10 @@ def _verdict(found: Prediction, wanted: int, card: Card) -> tuple[Fit, str]:
 def residual(matrix: Matrix, found: Prediction) -> Residual:
     """How far predictions of this kind were off: one device, several, or parts not modelled."""
     kind = "one" if found.serving.ranks == 1 else "ranks"
-    if found.model.is_multimodal or _is_padded(found.serving.quantization):
-        kind = "wide"
+    if found.model.is_multimodal:
+        kind = "multimodal"
+    elif _is_padded(found.serving.quantization):
+        kind = "padded"
     return next(row for row in matrix.memory.residuals if row.kind == kind)
 
 
@@ -231,15 +231,13 @@ def _is_padded(quantization: Quantization | None) -> bool:
 
 
 def _balance(found: Prediction, wanted: int) -> str:
-    return f"one request needs {_gib(wanted)}, the pool is {_gib(found.pool or 0)}"
+    count = found.serving.requests
+    who = "one request needs" if count == 1 else f"{count} requests need"
+    return f"{who} {gib(wanted)}, the pool is {gib(found.pool or 0)}"
 
 
 def _shortage(found: Prediction, wanted: int) -> str:
     weights = found.weights.bytes if found.weights else 0
     if weights > found.budget:
-        return f"the weights need {_gib(weights)}, the engine may use {_gib(found.budget)}"
+        return f"the weights need {gib(weights)}, the engine may use {gib(found.budget)}"
     return _balance(found, wanted)
-
-
-def _gib(size: float) -> str:
-    return f"{size / GIB:.2f} GiB"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.matrix.memory import EnginePool, LayerSplit
+from doctor.matrix.memory import EnginePool
 from doctor.sizing.cards import GIB
 from doctor.sizing.model import Model, need
 from doctor.sizing.settings import Serving
@@ -56,16 +56,16 @@ def _layers(model: Model, serving: Serving) -> int:
     return -(-(model.layers or 0) // serving.pp)
 
 
-def scratch(model: Model, split: LayerSplit, context: int, flash: bool) -> int:
+def scratch(model: Model, ubatch: int, context: int, flash: bool) -> int:
     """Bytes of the compute buffer of an engine that allocates everything at start.
 
-    Logits and two hidden states of one batch; without flash attention the attention scores
+    Logits and two hidden states of `ubatch` tokens; without flash attention the attention scores
     of a batch against the whole context, and their mask, where that is more.
     """
     hidden = need(model.hidden, "hidden size of the model")
     vocab = need(model.vocab, "vocabulary of the model")
-    buffer = split.ubatch * (vocab + 2 * hidden) * _SINGLE
+    buffer = ubatch * (vocab + 2 * hidden) * _SINGLE
     if flash:
         return buffer
     heads = need(model.heads, "attention heads of the model")
-    return max(buffer, split.ubatch * context * (heads + 1) * _SINGLE)
+    return max(buffer, ubatch * context * (heads + 1) * _SINGLE)

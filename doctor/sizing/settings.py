@@ -38,9 +38,10 @@ class Deployment:
 class Serving:
     """One engine with all settings that memory depends on. `assumed` are those not stated.
 
-    `length` is the longest request (None where neither said nor known), `is_auto` means that
-    the engine lowers it until it fits. `quantization` is None for 16 bit, `unclear` names a
-    format whose bytes are not known.
+    `length` is the longest request (None where neither said nor known; `length_is_assumed`
+    where only the model's own limit is known), `is_auto` means that the engine lowers it
+    until it fits. `requests` of that length are to fit at once. `quantization` is None for
+    16 bit, `unclear` names a format whose bytes are not known.
     """
 
     engine: str
@@ -50,7 +51,9 @@ class Serving:
     pp: int
     dcp: int
     length: int | None
+    length_is_assumed: bool
     is_auto: bool
+    requests: int
     seqs: int
     batched: int
     utilization: float
@@ -94,7 +97,9 @@ def serving(matrix: Matrix, model: Model, asked: Deployment) -> Serving:
         pp=count(args, "pipeline_parallel_size") or 1,
         dcp=count(args, "decode_context_parallel_size") or 1,
         length=length,
+        length_is_assumed=count(args, "max_model_len") is None,
         is_auto=is_auto,
+        requests=count(args, "concurrency") or 1,
         seqs=_seqs(row, large, args, notes),
         batched=_batched(row, large, args, length, notes),
         utilization=_utilization(matrix, asked, row, notes),

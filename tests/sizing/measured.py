@@ -14,9 +14,10 @@ import yaml
 from doctor.facts import Version
 from doctor.matrix import Matrix, load_matrix
 from doctor.sizing.cards import GIB, Card
-from doctor.sizing.fit import Prediction, predict
+from doctor.sizing.fit import predict
 from doctor.sizing.known import known_model
 from doctor.sizing.model import Model
+from doctor.sizing.prediction import Prediction
 from doctor.sizing.settings import Deployment
 
 Measured = dict[str, Any]

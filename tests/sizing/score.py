@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doctor.sizing.cards import GIB
-from doctor.sizing.fit import Fit, Prediction
+from doctor.sizing.prediction import Fit, Prediction
 from tests.sizing.measured import ROWS, Measured, half, is_padded, is_text, predicted, rows
 
 Pair = tuple[Measured, Prediction]

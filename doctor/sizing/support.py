@@ -1,0 +1,68 @@
+"""Which number formats an engine takes on a card, by the claims of the matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from doctor.facts import Version
+from doctor.matrix import Matrix
+from doctor.matrix.claims import capability_matches
+from doctor.matrix.model import Claim
+from doctor.sizing.cards import Card
+
+_SUPPORTED = "supported"
+
+
+class Support(str, Enum):
+    """Whether a format is taken; UNKNOWN where no claim speaks of it."""
+
+    YES = "supported"
+    NO = "unsupported"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Support of one method, why not, and the sources that say so."""
+
+    method: str
+    support: Support
+    text: str = ""
+    sources: tuple[str, ...] = ()
+
+
+def support(
+    matrix: Matrix, kind: str, engine: tuple[str, Version | None], method: str, card: Card | None
+) -> Answer:
+    """What claims of that kind ("quantization", "kv-dtype") say of a method on a card.
+
+    A claim that refuses is believed before one that supports, unless it speaks of one
+    backend of several.
+    """
+    name, version = engine
+    known = version or matrix.newest(name)
+    found = [m.claim for m in matrix.claims(name, kind, known, method) if _holds(m.claim, card)]
+    refusing = [c for c in found if c.value != _SUPPORTED and "backend" not in c.when]
+    if refusing:
+        text = refusing[0].text or f"{method} is {refusing[0].value}"
+        return Answer(method, Support.NO, text, refusing[0].source)
+    taking = [c for c in found if c.value == _SUPPORTED]
+    if taking:
+        return Answer(method, Support.YES, sources=taking[0].source)
+    refused = [c for c in found if c.value != _SUPPORTED]
+    if refused:
+        return Answer(method, Support.NO, refused[0].text, refused[0].source)
+    return Answer(method, Support.UNKNOWN)
+
+
+def _holds(claim: Claim, card: Card | None) -> bool:
+    """True if nothing known of the card speaks against the claim's conditions."""
+    if card is None:
+        return not claim.when
+    vendor, capability, soc = (claim.when.get(k) for k in ("vendor", "capability", "soc"))
+    if vendor and card.vendor not in vendor.split("|"):
+        return False
+    if capability:
+        return card.capability is not None and capability_matches(capability, card.capability)
+    return not soc or any(word in card.soc for word in soc.split("|"))
