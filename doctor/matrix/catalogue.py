@@ -92,6 +92,7 @@ class XidDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ContainerImage(Row, frozen=True, kw_only=True):
     """Images of one repository whose tags match `tag`, a regular expression for the whole tag.
 
+    `form` is the tag to ask for, {version} in place of the version; "" for none of use.
     The group `version` of `tag` is the engine's version; `since` (inclusive) and `until`
     (exclusive) bound it. `require_cuda` is the NVIDIA_REQUIRE_CUDA of the CUDA base, empty if
     not known; `entrypoint` "" means that the command must be given in full.
@@ -100,6 +101,7 @@ class ContainerImage(Row, frozen=True, kw_only=True):
     repository: str
     tag: str
     engine: str
+    form: str = ""
     since: str = ""
     until: str = ""
     cuda: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from doctor.facts import ComputeCapability, Specifier, Version
@@ -57,8 +58,21 @@ class EngineIndex:
         self._by_kind: dict[str, tuple[Claim, ...]] = {}
         self._name = domain.name if domain else ""
         self.by_version: dict[tuple[object, ...], Release] = {}
-        for release in domain.releases if domain else ():
-            self.by_version.setdefault(Version(release.version).low, release)
+        self._releases = domain.releases if domain else ()
+        for release, version in self.versions:
+            self.by_version.setdefault(version.low, release)
+
+    @cached_property
+    def versions(self) -> tuple[tuple[Release, Version], ...]:
+        """Every release with its version, parsed once; in the order of the matrix."""
+        return tuple((release, Version(release.version)) for release in self._releases)
+
+    @cached_property
+    def newest(self) -> Version | None:
+        """The newest final version; the newest of all where none is final."""
+        known = [version for _, version in self.versions]
+        finals = [v for v in known if not v.is_prerelease] or known
+        return max(finals, key=lambda v: v.low, default=None)
 
     def of_kind(self, kind: str) -> tuple[Claim, ...]:
         """Claims of that kind, those that rosters stand for last."""

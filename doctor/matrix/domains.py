@@ -21,6 +21,7 @@ from doctor.matrix.model import (
     EngineDomain,
     GpuDomain,
 )
+from doctor.matrix.stacks import StackDomain
 
 # Domains that are not engines or frameworks; every other file is an EngineDomain.
 SHAPES: dict[str, Any] = {
@@ -35,6 +36,7 @@ SHAPES: dict[str, Any] = {
     "memory": MemoryDomain,
     "models": ModelDomain,
     "signatures": SignatureDomain,
+    "stacks": StackDomain,
     "xid": XidDomain,
 }
 
@@ -44,10 +46,12 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "card_totals": ("key",),
     "claims": ("id",),
     "compilers": ("cuda",),
+    "deliveries": ("engine", "kind", "vendor", "package", "variant", "since"),
     "distros": ("id", "versions"),
     "families": ("major",),
     "forward_compat": ("cuda",),
     "ggml_types": ("id",),
+    "goals": ("goal", "vendor", "engine"),
     "gpus": ("key",),
     "image_requirements": ("cuda",),
     "images": ("repository", "tag", "since"),

@@ -177,6 +177,7 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     `default` marks what a plain install on those archs brings; `index` is "" for it.
     `targets` are SASS/PTX names or gfx names, empty if unknown; a PTX name without @ISA
     carries the ISA of the CUDA that built it. `confidence` is that of the targets.
+    `unseen` says why the build may not be published, "" where it was seen or is documented.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     confidence: Confidence = Confidence.DOCUMENTED
     source: tuple[str, ...] = ()
     note: str = ""
+    unseen: str = ""
 
 
 class Release(Row, frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ from doctor.matrix.model import (
     Release,
     Variant,
 )
+from doctor.matrix.stacks import StackDomain
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,12 @@ class Matrix(CudaQueries):
         return domain.images
 
     @cached_property
+    def stacks(self) -> StackDomain:
+        """How engines are delivered, and which suits which aim."""
+        domain: StackDomain = self._read("stacks")
+        return domain
+
+    @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """How servers of engines are started, asked and stopped."""
         domain: LaunchDomain = self._read("launch")
@@ -232,15 +239,17 @@ class Matrix(CudaQueries):
         domain = self.engine(name)
         return domain.releases if domain else ()
 
+    def versions(self, name: str) -> tuple[tuple[Release, Version], ...]:
+        """All releases with their parsed versions, in the order of `releases`."""
+        return self._index(name).versions
+
     def release(self, name: str, version: Version) -> Release | None:
         """The release of exactly that public version, or None if the matrix has no such row."""
         return self._index(name).by_version.get(version.low) if version.is_exact else None
 
     def newest(self, name: str) -> Version | None:
         """The newest final version that the matrix knows of an engine or framework."""
-        known = [Version(r.version) for r in self.releases(name)]
-        finals = [v for v in known if not v.is_prerelease] or known
-        return max(finals, key=lambda v: v.low, default=None)
+        return self._index(name).newest
 
     def variants(self, name: str, version: Version, arch: str = "") -> tuple[Variant, ...]:
         """The builds of a release, those of one architecture if it is named."""

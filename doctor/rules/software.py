@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from doctor.facts import Missing, MissingFact, Package, Scope, Specifier, Version
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
-from doctor.matrix.model import EngineDomain, Release
+from doctor.matrix.model import Release
 from doctor.rules.engine import Case, NotApplicable
 
 # Later ones are parts of earlier ones: the first found is the engine of a scope.
@@ -152,7 +152,7 @@ def software(matrix: Matrix, name: str, version: Version | None, at: str = "") -
         return Software(name, version, at=at)
     if version is None:
         return Software(name, None, domain.releases, at=at)
-    rows = _possible(domain, version)
+    rows = _possible(matrix, domain.name, version)
     newest = matrix.newest(domain.name)
     past = newest is not None and version.newer_than(newest) is True
     inside = rows and rows[0].version == str(version)
@@ -160,10 +160,13 @@ def software(matrix: Matrix, name: str, version: Version | None, at: str = "") -
     return Software(name, version, rows, beyond, at)
 
 
-def _possible(domain: EngineDomain, version: Version) -> tuple[Release, ...]:
+def _possible(matrix: Matrix, name: str, version: Version) -> tuple[Release, ...]:
     """Rows that a version may be; for one that has no row, the rows next to it."""
+    exact = matrix.release(name, version)
+    if exact is not None:
+        return (exact,)
     public = Version(version.public) if version.is_exact else version
-    pairs = [(row, Version(row.version)) for row in domain.releases]
+    pairs = matrix.versions(name)
     same = tuple(row for row, its in pairs if its.same_as(public) is not False)
     if same or not version.is_exact:
         return same

@@ -1,0 +1,171 @@
+"""Candidates that are run from an image of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from doctor.facts import Facts, Specifier, Version
+from doctor.matrix import Matrix
+from doctor.matrix.catalogue import ContainerImage
+from doctor.matrix.claims import in_range
+from doctor.matrix.model import Claim, Release
+from doctor.stack.model import Candidate, Torch
+from doctor.stack.setting import Setting
+
+
+def images(
+    matrix: Matrix, engine: str, release: Release | None, version: Version | None, facts: Facts,
+    setting: Setting,
+) -> Iterator[Candidate]:  # fmt: skip
+    """Images of one release for the devices of the host; with forward compatibility last."""
+    for row in matrix.images:
+        if row.engine != engine or not row.form or not _serves(row, setting, facts, matrix):
+            continue
+        if version is None and "{version}" in row.form:
+            continue
+        if version is not None and not _in_range(row, version):
+            continue
+        if _is_shadowed(matrix, row, version):
+            continue
+        base = _candidate(matrix, row, release, version, setting)
+        yield base
+        yield from _with_compat(matrix, base, facts)
+
+
+def _serves(row: ContainerImage, setting: Setting, facts: Facts, matrix: Matrix) -> bool:
+    if row.vendor != setting.vendor or (row.archs and setting.arch not in ("", *row.archs)):
+        return False
+    wanted = row.extra.get("npu")
+    return wanted is None or wanted in _generations(facts, matrix)
+
+
+def _generations(facts: Facts, matrix: Matrix) -> set[str]:
+    """Generations of the NPUs of the host: images are made for one of them."""
+    found = set()
+    for device in facts.devices.value or ():
+        row = matrix.npu(
+            device.name.value or "", device.soc.value or "", device.pci_id.value or ""
+        )
+        if row is not None:
+            found.add(row.generation)
+    return found
+
+
+def _in_range(row: ContainerImage, version: Version) -> bool:
+    above = not row.since or version.at_least(Version(row.since)) is True
+    return above and (not row.until or version.older_than(Version(row.until)) is True)
+
+
+def _is_shadowed(matrix: Matrix, row: ContainerImage, version: Version | None) -> bool:
+    """Tell whether a row before it already gives the same tag."""
+    for other in matrix.images:
+        if other is row:
+            return False
+        if (other.repository, other.form) == (row.repository, row.form):
+            if version is None or _in_range(other, version):
+                return True
+    return False
+
+
+def _candidate(
+    matrix: Matrix, row: ContainerImage, release: Release | None, version: Version | None,
+    setting: Setting,
+) -> Candidate:  # fmt: skip
+    tag = row.form.format(version=version)
+    cuda = _two(Version.maybe(row.cuda))
+    engine_cuda = cuda or (Version.maybe(release.cuda) if release else None)
+    python = Version.maybe(row.python or (release.extra.get("image_python", "") if release else ""))
+    unseen = () if cuda or row.vendor != "nvidia" else ("the CUDA version of the image",)
+    return Candidate(
+        engine=row.engine,
+        kind="image",
+        lane="image",
+        vendor=row.vendor,
+        package=row.engine,
+        version=version,
+        release=release,
+        variant=f"cu{str(cuda).replace('.', '')}" if cuda else "",
+        cuda=engine_cuda,
+        torch=_torch(release, cuda, row.vendor),
+        python=python,
+        artifact=f"{row.repository}:{tag}",
+        libc=_libc(matrix, row, release),
+        unseen=unseen,
+        sources=row.source,
+        extra=_extra(release, row),
+    )
+
+
+def _extra(release: Release | None, row: ContainerImage) -> tuple[tuple[str, str], ...]:
+    if release is None or row.vendor != "ascend":
+        return ()
+    return tuple((key, release.extra[key]) for key in ("cann", "npus") if key in release.extra)
+
+
+def _two(cuda: Version | None) -> Version | None:
+    if cuda is None or cuda.minor is None:
+        return cuda
+    return Version(f"{cuda.major}.{cuda.minor}")
+
+
+def _torch(release: Release | None, cuda: Version | None, vendor: str) -> Torch | None:
+    """The torch inside: as the release pins it, built for the CUDA of the image."""
+    pin = release.pins.get("torch", "") if release else ""
+    spec = Specifier.parse(pin) if pin else None
+    if spec is None or not pin.startswith("=="):
+        return None
+    version = Version(pin.removeprefix("=="))
+    label = f"cu{str(cuda).replace('.', '')}" if cuda and vendor == "nvidia" else ""
+    return Torch(version, cuda if vendor == "nvidia" else None, "", label)
+
+
+def _libc(matrix: Matrix, row: ContainerImage, release: Release | None) -> Version:
+    """The C library inside: of its system, else one that its own build can use."""
+    name, digits = row.os.rstrip("0123456789."), row.os.lstrip("abcdefghijklmnopqrstuvwxyz")
+    digits = f"{digits[:2]}.{digits[2:]}" if digits.isdigit() and len(digits) == 4 else digits
+    system = matrix.distro(name, digits) if row.os else None
+    if system is not None and system.glibc:
+        return Version(system.glibc)
+    floor = release.min_glibc if release and release.min_glibc else "2.28"
+    return Version(f">={max(Version(floor), Version('2.35'), key=lambda v: v.low)}")
+
+
+def _with_compat(matrix: Matrix, base: Candidate, facts: Facts) -> Iterator[Candidate]:
+    """The same image with the forward-compatibility library that it carries switched on."""
+    driver = facts.nvidia.driver.value
+    if base.cuda is None or driver is None or base.version is None:
+        return
+    offered = matrix.driver_cuda(driver)
+    if offered is None or offered.at_least(base.cuda) is True:
+        return
+    switch = _switch(matrix, base)
+    if switch is None:
+        return
+    documented = _is_documented(matrix, base, driver)
+    doubt = f"forward compatibility of driver branch {driver.major}: the engine names others"
+    yield replace(
+        base,
+        lane="image with forward compatibility",
+        env=((switch.key, "1"),),
+        compat=base.cuda,
+        unseen=base.unseen if documented else (*base.unseen, doubt),
+        sources=(*base.sources, *switch.source),
+    )
+
+
+def _switch(matrix: Matrix, base: Candidate) -> Claim | None:
+    """The variable that makes the image use its forward-compatibility library."""
+    for match in matrix.claims(base.engine, "env-var", base.version):
+        claim = match.claim
+        if claim.data.get("switches") == "forward-compatibility" and base.version is not None:
+            return claim if in_range(claim, base.version) else None
+    return None
+
+
+def _is_documented(matrix: Matrix, base: Candidate, driver: Version) -> bool:
+    """Tell whether the engine's documentation names this driver branch."""
+    for match in matrix.claims(base.engine, "container-compat", base.version):
+        if str(driver.major) in match.claim.value.split("|"):
+            return True
+    return False

@@ -1,0 +1,142 @@
+"""What is asked of the resolver, what it proposes, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from doctor.facts import Facts, Specifier, Version
+from doctor.findings import Finding
+from doctor.matrix.model import Release
+
+PROVEN, POSSIBLE, REFUSED = "proven", "possible", "refused"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """An engine in some versions, or an aim; `args` are engine-neutral arguments.
+
+    `artifact` is wheel, image or source, "" for any; `model` holds what is known of the
+    model's configuration. Pre-releases are offered only if `spec` names one.
+    """
+
+    engine: str = ""
+    spec: Specifier | None = None
+    goal: str = ""
+    artifact: str = ""
+    args: tuple[tuple[str, Any], ...] = ()
+    model: tuple[tuple[str, Any], ...] = ()
+    devices: tuple[str, ...] = ()
+
+    def admits(self, version: Version) -> bool:
+        """Tell whether the versions asked for hold this one."""
+        if self.spec is None or not self.spec.clauses:
+            return not version.is_prerelease
+        named = any(bound.is_prerelease for _, bound in self.spec.clauses)
+        return self.spec.admits(version) is True and (named or not version.is_prerelease)
+
+
+@dataclass(frozen=True)
+class Torch:
+    """A torch build: `label` is its variant, "" for the default one; `index` where it is."""
+
+    version: Version
+    cuda: Version | None
+    label: str = ""
+    build: str = ""
+    index: str = ""
+    unseen: str = ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run an engine: a build with all that must go with it.
+
+    `lane` tells ways apart of which each is worth an offer of its own; `tags` are the
+    wheel tags of the file; `unseen` says what about it was never observed; `compat` is the
+    CUDA version of a forward-compatibility library that the image would use.
+    """
+
+    engine: str
+    kind: str
+    lane: str
+    vendor: str
+    package: str
+    version: Version | None
+    release: Release | None = None
+    variant: str = ""
+    cuda: Version | None = None
+    torch: Torch | None = None
+    python: Version | None = None
+    artifact: str = ""
+    index: str = ""
+    extra_index: str = ""
+    tags: tuple[str, ...] = ()
+    libc: Version | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    compat: Version | None = None
+    unseen: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with its judgement: `state` is proven, possible or refused.
+
+    `lacks` names what is missing to prove a possible one, `warnings` what will bite.
+    """
+
+    candidate: Candidate
+    state: str
+    findings: tuple[Finding, ...] = ()
+    lacks: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unlock:
+    """The smallest change of one kind that makes a newer stack work, and that stack."""
+
+    change: str
+    kind: str
+    gains: Judged
+    commands: tuple[str, ...] = ()
+    reboot: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Why an engine was chosen for an aim."""
+
+    engine: str
+    goal: str
+    why: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The answer: offers, best first; what was refused, newest first; what would unlock more.
+
+    `host` are faults of the host that stand against every stack.
+    """
+
+    facts: Facts
+    ask: Ask
+    engine: str
+    offers: tuple[Judged, ...] = ()
+    refused: tuple[Judged, ...] = ()
+    unlocks: tuple[Unlock, ...] = ()
+    choice: Choice | None = None
+    host: tuple[Finding, ...] = ()
+    matrix_as_of: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Return "ok" if a stack is proven, "possible" if one may work, else "none"."""
+        if not self.offers:
+            return "none"
+        return "ok" if self.offers[0].state == PROVEN else "possible"

@@ -1,0 +1,54 @@
+"""What a host is, as far as it decides which builds are worth proposing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from doctor.facts import Facts, PythonInfo, Reading, Scope, Version
+
+_ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Vendor of the devices ("cpu" for none), architecture, Python, and whether images can run.
+
+    `arch` is "" and `python` None where they are not known; `has_containers` is None then.
+    """
+
+    vendor: str
+    arch: str
+    python: Version | None
+    has_containers: bool | None
+
+
+def setting_of(facts: Facts) -> Setting:
+    """Read the setting from facts."""
+    python = python_of(facts).value
+    arch = facts.host.arch.value or ""
+    box = facts.container_engine
+    return Setting(
+        vendor=_vendor(facts),
+        arch=_ALIASES.get(arch.lower(), arch),
+        python=python.version if python else None,
+        has_containers=False if box.is_absent else True if box.is_known else None,
+    )
+
+
+def _vendor(facts: Facts) -> str:
+    """The vendor of the devices; of several, the one that has most of them."""
+    vendors = [device.vendor for device in facts.devices.value or ()]
+    return max(vendors, key=vendors.count, default="cpu")
+
+
+def python_of(facts: Facts) -> Reading[PythonInfo]:
+    """The Python that the host offers: of its first scope that has one, containers left out."""
+    for scope in facts.scopes:
+        if scope.python.is_known and not _is_inside(scope):
+            return scope.python
+    first = next(iter(facts.scopes), Scope("host", "host"))
+    return first.python
+
+
+def _is_inside(scope: Scope) -> bool:
+    return scope.kind in ("container", "image")

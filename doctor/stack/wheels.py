@@ -1,0 +1,176 @@
+"""Candidates that are installed into a Python: wheels of an index, and sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from doctor.facts import Version
+from doctor.matrix import Matrix
+from doctor.matrix.model import Artefact, Release, Variant
+from doctor.matrix.stacks import Delivery
+from doctor.stack.model import Candidate, Torch
+from doctor.stack.setting import Setting
+from doctor.stack.torch_choice import choices
+
+# name-version(-build)-python-abi-platform, where a build number begins with a digit.
+_WHEEL = re.compile(r"[^-]+-[^-]+(?:-(\d[^-]*))?-([^-]+)-([^-]+)-([^-]+)\.whl")
+
+
+def wheels(
+    matrix: Matrix, engine: str, release: Release, version: Version, setting: Setting
+) -> Iterator[Candidate]:
+    """Builds of one release for the devices of the host, the default one first."""
+    for delivery in matrix.stacks.deliveries:
+        if delivery.engine == engine and delivery.vendor == setting.vendor:
+            if _in_range(delivery, version):
+                yield from _of_delivery(matrix, delivery, release, version, setting)
+
+
+def _in_range(delivery: Delivery, version: Version) -> bool:
+    above = not delivery.since or version.at_least(Version(delivery.since)) is True
+    return above and (not delivery.until or version.older_than(Version(delivery.until)) is True)
+
+
+def _of_delivery(
+    matrix: Matrix, delivery: Delivery, release: Release, version: Version, setting: Setting
+) -> Iterator[Candidate]:
+    build = _build(delivery, release, setting)
+    if delivery.variant.startswith("cu") and build is None:
+        return
+    if delivery.engine == "torch" and not delivery.variant:
+        yield from _torch_itself(delivery, release, version, setting)
+        return
+    cuda = Version.maybe(build.cuda) if build else _own_cuda(delivery, release)
+    base = _candidate(delivery, release, version, setting, cuda)
+    pin = release.pins.get("torch", "")
+    for torch in choices(matrix, pin, cuda, delivery.variant, setting.arch):
+        unseen = (*base.unseen, torch.unseen) if torch and torch.unseen else base.unseen
+        yield replace(base, torch=torch, unseen=unseen, lane=_lane(base))
+
+
+def _lane(candidate: Candidate) -> str:
+    return candidate.kind
+
+
+def _build(delivery: Delivery, release: Release, setting: Setting) -> Variant | None:
+    """The row of that build for the architecture; None if the release lists none."""
+    here = [v for v in release.variants if not setting.arch or setting.arch in v.archs]
+    if delivery.variant:
+        return next((v for v in here if v.name == delivery.variant and not v.default), None)
+    return next((v for v in here if v.default), None)
+
+
+def _own_cuda(delivery: Delivery, release: Release) -> Version | None:
+    return Version.maybe(release.cuda) if delivery.vendor == "nvidia" else None
+
+
+def _candidate(
+    delivery: Delivery, release: Release, version: Version, setting: Setting, cuda: Version | None
+) -> Candidate:
+    label = delivery.variant
+    fields = {"version": release.version, "variant": label, "arch": setting.arch or "x86_64"}
+    files = () if label else release.files
+    file = _file(files, setting, release)
+    kind = "source" if delivery.kind == "source" or _is_source(files) else "wheel"
+    url = delivery.url.format(**fields)
+    return Candidate(
+        engine=delivery.engine,
+        kind=kind,
+        lane=kind,
+        vendor=delivery.vendor,
+        package=delivery.package,
+        version=Version(f"{release.version}+{label}") if label else version,
+        release=release,
+        variant=label,
+        cuda=cuda,
+        python=setting.python or _newest_python(release),
+        artifact=url or (file.file if file else f"{delivery.package} {release.version}"),
+        index=url or delivery.index.format(**fields),
+        extra_index=delivery.extra_index.format(**fields),
+        tags=_tags(delivery, file, release, setting, url),
+        unseen=(delivery.unseen,) if delivery.unseen else (),
+        sources=delivery.source,
+    )
+
+
+def _is_source(files: tuple[Artefact, ...]) -> bool:
+    return bool(files) and not any(f.file.endswith(".whl") for f in files) and len(files) > 0
+
+
+def _file(files: tuple[Artefact, ...], setting: Setting, release: Release) -> Artefact | None:
+    """The wheel for this Python and architecture; where there is none, one that shows why not."""
+    found = [(f, m) for f in files if (m := _WHEEL.fullmatch(f.file))]
+    found.sort(key=lambda pair: int(re.match(r"\d+", pair[1][1] or "0")[0]), reverse=True)  # type: ignore[index]
+    python = setting.python or _newest_python(release)
+    digits = "".join(map(str, python.release[:2])) if python else ""
+    for is_fit in (
+        lambda m: _is_for(m[4], setting.arch) and m[2] == f"cp{digits}" and m[3] == f"cp{digits}",
+        lambda m: _is_for(m[4], setting.arch) and (m[3] in ("abi3", "none")),
+        lambda m: _is_for(m[4], setting.arch),
+        lambda m: True,
+    ):
+        best = next((f for f, m in found if is_fit(m)), None)
+        if best is not None:
+            return best
+    return files[0] if files else None
+
+
+def _is_for(platform: str, arch: str) -> bool:
+    return platform == "any" or not arch or platform.endswith(f"_{arch}")
+
+
+def _tags(
+    delivery: Delivery, file: Artefact | None, release: Release, setting: Setting, url: str
+) -> tuple[str, ...]:
+    """Wheel tags: of the file, else put together from what the release says of its wheels."""
+    name = url.rpartition("/")[2] or (file.file if file else "")
+    match = _WHEEL.fullmatch(name)
+    if match:
+        return tuple(f"{match[2]}-{match[3]}-{platform}" for platform in match[4].split("."))
+    glibc = delivery.min_glibc or release.min_glibc
+    archs = delivery.archs or release.archs
+    if not glibc or not archs:
+        return ()
+    arch = setting.arch if setting.arch in archs else archs[0]
+    platform = f"manylinux_{glibc.replace('.', '_')}_{arch}"
+    return tuple(f"{tag}-{tag}-{platform}" for tag in release.pythons) or (f"py3-none-{platform}",)
+
+
+def _newest_python(release: Release) -> Version | None:
+    """Where no Python is given one can be made: the newest that has wheels, or that is admitted."""
+    from doctor.facts import Specifier
+
+    spec = Specifier.parse(release.requires_python)
+    listed = [_of_tag(tag) for tag in release.pythons if not tag.endswith("t")]
+    for version in sorted(filter(None, listed), key=lambda v: v.low, reverse=True):
+        if spec is None or spec.admits(version) is True:
+            return version
+    return None
+
+
+def _of_tag(tag: str) -> Version | None:
+    digits = tag.removeprefix("cp")
+    return Version.maybe(f"{digits[:1]}.{digits[1:]}") if digits.isdigit() else None
+
+
+def _torch_itself(
+    delivery: Delivery, release: Release, version: Version, setting: Setting
+) -> Iterator[Candidate]:
+    """Every CUDA build of torch, newest CUDA first; the default one before its equals."""
+    here = [v for v in release.variants if not setting.arch or setting.arch in v.archs]
+    known = [(v, cuda) for v in here if (cuda := Version.maybe(v.cuda)) is not None]
+    known.sort(key=lambda pair: (pair[0].default, pair[1].low), reverse=True)
+    for variant, cuda in known:
+        base = _candidate(delivery, release, version, setting, cuda)
+        torch = Torch(
+            version,
+            cuda,
+            "" if variant.default else variant.name,
+            variant.name,
+            "" if variant.default else variant.index,
+            variant.unseen,
+        )
+        unseen = (variant.unseen,) if variant.unseen else ()
+        yield replace(base, torch=torch, index=torch.index, unseen=unseen)
