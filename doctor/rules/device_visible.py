@@ -220,7 +220,9 @@ def engine_cannot_use_mig(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("no MIG instance is used")
     found = engine(case, matrix)
     setting = settings(case, matrix)[0]
-    for match in covering(matrix, found, "mig"):
+    matches = covering(matrix, found, "mig")
+    is_open = not matches and found.version is None
+    for match in matches or (matrix.claims(found.name, "mig") if is_open else ()):
         wants_uuid = match.claim.key == "uuid"
         if match.claim.value == "supported" or (wants_uuid and not uuid):
             continue
@@ -231,6 +233,7 @@ def engine_cannot_use_mig(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
                 sources=tuple(match.claim.source),
                 extrapolated=match.extrapolated,
+                severity=Severity.WARNING if is_open else None,
             )
             return
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import Matrix
+from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Claim, Confidence
 from doctor.rules import cards
 from doctor.rules.decide import each
@@ -25,7 +25,7 @@ from doctor.rules.settings import (
     possible,
     settings,
 )
-from doctor.rules.software import Software, engine
+from doctor.rules.software import Software, engine, packages, software
 
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 
@@ -45,7 +45,7 @@ def attention_backend_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: back-end selection code and documentation (rows in the matrix).
     """
     name, at = _chosen_backend(case)
-    found = engine(case, matrix)
+    found = _provider(case, matrix, engine(case, matrix), name)
     checks = [
         (lambda s=setting: _backend_faults(matrix, found, s, (name, at)))
         for setting in settings(case, matrix)
@@ -62,6 +62,21 @@ def _chosen_backend(case: Case) -> tuple[str, str]:
         if env.get(variable):
             return env[variable], f"environment {variable}"
     raise NotApplicable("no attention back end was chosen")
+
+
+def _provider(case: Case, matrix: Matrix, found: Software, name: str) -> Software:
+    """The engine, if it knows the back end by this name; else the package that brings it."""
+    for package in packages(case):
+        claims = matrix.claims(package.name, "attention-backend")
+        if package.name != found.name and _names(claims, name):
+            if _names(matrix.claims(found.name, "attention-backend"), name):
+                return found
+            return software(matrix, package.name, package.version, case.scope.packages.at)
+    return found
+
+
+def _names(claims: Iterable[ClaimMatch], name: str) -> bool:
+    return any(fold(match.claim.key) == fold(name) for match in claims)
 
 
 def _backend_faults(

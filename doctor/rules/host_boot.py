@@ -91,7 +91,8 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if host.secure_boot.known("host.secure_boot") is False:
         raise NotApplicable("Secure Boot is off")
     said = [m for m in nvidia.kernel_messages.value or () if _says(m, _REJECTED)]
-    is_stated = nvidia.driver.is_known and not is_loaded(case)
+    is_missed = "nvidia" in (host.modules_missing.value or ())
+    is_stated = not is_loaded(case) and (nvidia.driver.is_known or is_missed)
     if not said and not is_stated and nvidia.driver.present("nvidia.driver") is not None:
         return
     if is_stated and nvidia.module_signed.value:

@@ -17,12 +17,15 @@ from doctor.facts import (
 from doctor.facts.codes import CodeTarget
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.builds import runtime_build
+from doctor.rules.container_runtime import TOOLKIT_DOMAIN
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import holders
-from doctor.rules.software import engine
+from doctor.rules.settings import covering
+from doctor.rules.software import admits, engine, installed, software
 
 _WSL_LIBRARIES = "/usr/lib/wsl/"
 _LINUX_DRIVERS = ("nvidia-driver-", "cuda-drivers", "nvidia-kernel-", "nvidia-dkms-",
@@ -96,6 +99,33 @@ def _wsl(fact: Evidence, names: list[str]) -> Fault:
     )
 
 
+@rule("HST194", cause="wsl-specific", severity=Severity.ERROR)
+def toolkit_too_old_for_windows_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Under WSL the container toolkit is older than the Windows driver needs.
+
+    What: versions of the container toolkit and of the Windows driver against pairs known
+        not to work.
+    Why: the Windows driver is a set of libraries that the toolkit maps into containers
+        by name; a new driver brings names that an old toolkit does not know.
+    How to fix: update the container toolkit, or Docker Desktop, which brings its own.
+    Silent when: one of the versions is not known, or the pair is fine.
+    Sources: issue threads of the NVIDIA Container Toolkit (claims in the matrix).
+    """
+    _need_wsl(case)
+    nvidia = case.facts.nvidia
+    version = nvidia.container_toolkit.known("nvidia.container_toolkit")
+    driver = nvidia.driver.known("nvidia.driver")
+    found = software(matrix, TOOLKIT_DOMAIN, version, nvidia.container_toolkit.at)
+    for match in covering(matrix, found, "known-bad", "wsl2"):
+        if admits(match.claim.value, driver):
+            yield Fault(
+                message=f"{found.label} with Windows driver {driver}: {match.claim.text}",
+                evidence=(found.evidence, Evidence(f"driver {driver}", nvidia.driver.at)),
+                remedies=(Remedy(match.claim.remedy),),
+                sources=tuple(match.claim.source),
+            )
+
+
 @rule("HST192", cause="jetson-specific", severity=Severity.ERROR)
 def desktop_build_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A build for desktop and server GPUs is meant to run on a Jetson.
@@ -113,6 +143,7 @@ def desktop_build_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
     yield from each(
         (
             lambda: _installed_build(case, matrix, device),
+            lambda: _general_index(case, matrix, device),
             lambda: _published_builds(case, matrix, device),
         )
     )
@@ -150,6 +181,32 @@ def _installed_build(case: Case, matrix: Matrix, device: Device | None) -> Itera
                 f"{holder.name} holds no code for {card}", holder.evidence, device, matrix
             )
             return
+
+
+def _general_index(case: Case, matrix: Matrix, device: Device | None) -> Iterator[Fault]:
+    """Versions without a label of their own, which the general index has not for this module."""
+    torch = case.scope.torch.value
+    if case.scope.binaries.is_known or (torch is not None and torch.cuda.is_known):
+        raise NotApplicable("the installed build itself is known")
+    named = [f for f in (installed(case, matrix, "torch"), engine(case, matrix)) if f is not None]
+    if any((f.version and f.version.local) or case.scope.variants.get(f.name) for f in named):
+        raise NotApplicable("a build of its own is named")
+    for found in named:
+        on_torch = found.name == "torch" or any("torch" in row.pins for row in found.rows)
+        stated = found.version is not None and bool(found.rows) and on_torch
+        if stated and all(_is_not_for_arm(row) for row in found.rows):
+            what = f"{found.label} of the general index is no CUDA build for aarch64"
+            fault = _desktop(what, found.evidence, device, matrix)
+            # It may still come from an index or a source made for the module.
+            yield replace(fault, severity=Severity.WARNING, sources=tuple(found.rows[0].source))
+            return
+
+
+def _is_not_for_arm(row: Release) -> bool:
+    """Nothing is published for aarch64, or what pip takes there is the CPU build."""
+    own = [v for v in row.variants if "aarch64" in v.archs and v.default]
+    absent = bool(row.archs) and "aarch64" not in row.archs
+    return absent or (bool(own) and all(v.name == "cpu" for v in own))
 
 
 def _published_builds(case: Case, matrix: Matrix, device: Device | None) -> Iterator[Fault]:
@@ -228,4 +285,9 @@ def jetpack_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-RULES: tuple[Rule, ...] = (linux_driver_inside_wsl, desktop_build_on_jetson, jetpack_too_old)
+RULES: tuple[Rule, ...] = (
+    linux_driver_inside_wsl,
+    toolkit_too_old_for_windows_driver,
+    desktop_build_on_jetson,
+    jetpack_too_old,
+)

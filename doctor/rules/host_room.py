@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -63,9 +64,14 @@ def _stated_need(case: Case) -> Iterator[Fault]:
         raise NotApplicable("nothing tells how much host memory is needed")
     wanted = needed.known("host.memory_needed_mib")
     total = host.memory_mib if host.memory_mib.is_known else host.memory_available_mib
-    have = total.known("host.memory_mib") + (host.swap_mib.value or 0)
+    swap = host.swap_mib.value or 0
+    have = total.known("host.memory_mib") + swap
+    free = host.memory_available_mib.value
     if wanted > have:
         yield _too_little(case, wanted, have, needed.at)
+    elif free is not None and wanted > free + swap:
+        # It would fit if what holds the rest were stopped.
+        yield replace(_too_little(case, wanted, free + swap, needed.at), severity=Severity.WARNING)
 
 
 def _pinned_need(case: Case) -> Iterator[Fault]:
