@@ -62,9 +62,10 @@ class Software:
 
     @property
     def is_public_build(self) -> bool:
-        """False for a build with a vendor's or a commit's label, whose pins are its own."""
+        """False for a development build or one with a vendor's label, whose pins are its own."""
         label = self.version.local if self.version is not None else ""
-        return label in _PUBLIC_LABELS or label.startswith("cu1")
+        is_development = self.version is not None and ".dev" in self.version.text
+        return not is_development and (label in _PUBLIC_LABELS or label.startswith("cu1"))
 
     @property
     def label(self) -> str:
