@@ -17,8 +17,9 @@ _BILLION = 10**9
 _FULL = "full"
 # Methods that write several number formats.
 _SEVERAL = ("modelopt", "compressed-tensors", "quark", "mixed_precision")
-# What repositories of one shape share.
-_SHARED = ("vocab", "intermediate", "tied", "bias", "latent", "linear", "state_space", "experts")
+# What is a checkpoint's own, and what all checkpoints of one model share.
+_OWN = ("repo", "quantization", "quant_block", "weight_format", "checkpoint_gib", "max_positions")
+_WIDTHS = ("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "intermediate")
 # Parts of a repository's name that say how its weights are stored, not what shape they have.
 _STORAGE = re.compile(
     r"[-_. ](awq|gptq|gguf|fp8|fp16|bf16|nvfp4|mxfp4|mxfp8|fp4|int4|int8|4bit|8bit|w4a16|w8a8|"
@@ -107,19 +108,24 @@ def model_of(matrix: Matrix, row: ModelRow) -> Model:
 
 
 def _completed(matrix: Matrix, row: ModelRow) -> ModelRow:
-    """The row with widths of another checkpoint of the same architecture and shape."""
+    """The row with the widths of another checkpoint of the same model: of "R1" for "R1-0528"."""
     if row.vocab is not None or row.layers is None:
         return row
-    shape = _shape(row)
-    twin = next((r for r in matrix.models if r.vocab is not None and _shape(r) == shape), None)
+    twins = (r for r in matrix.models if r.vocab is not None and _same_model(r, row))
+    twin = next(twins, None)
     if twin is None:
         return row
-    absent = [name for name in _SHARED if getattr(row, name) is None]
-    return msgspec.structs.replace(row, **{name: getattr(twin, name) for name in absent})
+    own = {name: getattr(row, name) for name in _OWN}
+    return msgspec.structs.replace(twin, **own)
 
 
-def _shape(row: ModelRow) -> tuple[object, ...]:
-    return (row.architecture, row.layers, row.hidden, row.heads, row.kv_heads, row.head_dim)
+def _same_model(other: ModelRow, row: ModelRow) -> bool:
+    """True if one name begins with the other and all widths that both state agree."""
+    names = sorted((plain_name(other.repo), plain_name(row.repo)), key=len)
+    if not names[1].startswith(names[0]) or other.architecture != row.architecture:
+        return False
+    pairs = ((getattr(other, key), getattr(row, key)) for key in _WIDTHS)
+    return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 def _head_dim(row: ModelRow) -> int | None:
