@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Optional
 
 from doctor.facts.pep440 import Key, Parts, parse_exact
@@ -69,6 +70,7 @@ class Version(TextValue):
         return cls(text)
 
     @staticmethod
+    @lru_cache(maxsize=8192)
     def _bounds(text: str) -> Optional[tuple[Key, Key]]:
         if text[:1] in "<>=!~" and text:
             return _range_bounds(text)
@@ -162,8 +164,8 @@ class Version(TextValue):
 
     def _comparable(self, other: Version) -> bool:
         """Build numbers (b7474) and versions are two scales."""
-        scales = {key[0] == -1 for key in (self.low, other.low) if len(key) > 1}
-        return len(scales) < 2
+        own, its = self.low, other.low
+        return len(own) < 2 or len(its) < 2 or (own[0] == -1) == (its[0] == -1)
 
     def __str__(self) -> str:
         return self.text

@@ -59,8 +59,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "rocm": ("packages", "rocm"),
 }
 # Of the card that stands before them.
-_CARD_KEYS = {"cc": "compute_capability", "memory": "memory_gib", "mig": "mig", "soc": "soc"}
-_OTHER_KEYS = ("gpu", "npu", "os", "platform", "docker", "podman", "container", "wsl")
+_CARD_KEYS = {"cc": "compute_capability", "memory": "memory_gib", "mig": "mig"}
+_OTHER_KEYS = ("gpu", "npu", "soc", "os", "platform", "docker", "podman", "container", "wsl")
 
 
 @dataclass
@@ -110,6 +110,8 @@ def _read(line: _Line, key: str, value: str) -> None:
         _add_card(line, value)
     elif key in _CARD_KEYS:
         _describe_card(line, key, value)
+    elif key == "soc":
+        _name_chip(line, value)
     elif key in ("docker", "podman", "container"):
         line.box = _container(key, value)
     elif key in ("os", *_SYSTEMS):
@@ -135,6 +137,14 @@ def _describe_card(line: _Line, key: str, value: str) -> None:
     if not line.cards:
         raise UsageError(f"--host: {key} stands before any card", _EXAMPLE)
     line.cards[-1][_CARD_KEYS[key]] = value
+
+
+def _name_chip(line: _Line, value: str) -> None:
+    """A SoC name says more than the name that npu-smi prints."""
+    if not line.cards:
+        raise UsageError("--host: soc stands before any card", _EXAMPLE)
+    name = line.cards[-1]["name"]
+    line.cards[-1]["name"] = value if name.lower() in value.lower() else f"{name} {value}"
 
 
 def _system(line: _Line, text: str) -> None:

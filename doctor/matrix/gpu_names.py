@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from doctor.matrix.model import Gpu
 
@@ -38,6 +38,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _MEMORY = re.compile(r"\d{1,3}gb")
 
 
+@lru_cache(maxsize=2048)
 def words(name: str) -> tuple[str, ...]:
     """The telling words of a GPU's name: no brand, count, slice or punctuation."""
     text = _COUNT.sub(" ", name[:200].lower())
@@ -53,9 +54,16 @@ class GpuIndex:
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = tuple(gpus)
+        self._found: dict[tuple[str, str, str], tuple[Gpu, ...]] = {}
 
     def find(self, pci_id: str = "", subsystem: str = "", name: str = "") -> tuple[Gpu, ...]:
         """Products that "10de:2330" may be, narrowed by subsystem and name; else those so named."""
+        key = (pci_id, subsystem, name)
+        if key not in self._found:
+            self._found[key] = self._find(pci_id, subsystem, name)
+        return self._found[key]
+
+    def _find(self, pci_id: str, subsystem: str, name: str) -> tuple[Gpu, ...]:
         found = self._by_pci.get(pci_id.lower(), ())
         if len(found) > 1:
             found = _narrowed(found, subsystem.lower())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from doctor.facts import Package, Version
+from doctor.facts import Missing, MissingFact, Package, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.catalogue import Distro
@@ -36,7 +36,7 @@ def glibc_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     _need_linux(case)
     floors = tuple(_floors(case, matrix))
-    if not floors:
+    if not floors and not any(_known_software(case, matrix)):
         raise NotApplicable("nothing here tells which C library it needs")
     have, at = _glibc(case, matrix)
     for floor in floors:
@@ -49,6 +49,34 @@ def glibc_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 severity=None if floor.is_certain else Severity.WARNING,
             )
             return
+    _need_floors(case, matrix, have)
+
+
+def _need_floors(case: Case, matrix: Matrix, have: Version) -> None:
+    """Raise `MissingFact` for software of unknown floor, where a newer release asks for more.
+
+    Floors only rise: what the next known release needs is enough for an older one too.
+    """
+    if any(binary.glibc is not None for binary in case.scope.binaries.value or ()):
+        return
+    for found in _known_software(case, matrix):
+        if found.version is None or any(_of_software(case, matrix, found)):
+            continue
+        above = _next_floor(matrix, found)
+        if above is not None and have.older_than(above) is True:
+            raise MissingFact(f"glibc that {found.label} needs", Missing.NOT_STATED)
+
+
+def _next_floor(matrix: Matrix, found: Software) -> Version | None:
+    """The floor of the oldest release that is newer than this one and states any."""
+    if found.version is None:
+        return None
+    newer = [
+        (version, row.min_glibc)
+        for row, version in matrix.versions(found.name)
+        if row.min_glibc and version.newer_than(found.version) is True
+    ]
+    return Version(min(newer, key=lambda pair: pair[0].low)[1] or "") if newer else None
 
 
 @dataclass(frozen=True)

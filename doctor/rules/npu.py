@@ -10,7 +10,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.npus import ascend_devices, label
-from doctor.rules.settings import applicable, settings
+from doctor.rules.settings import applicable, covering, settings
 from doctor.rules.software import Software, admits, engine_name, software
 
 ASCEND_ENGINES = ("vllm-ascend", "mindie", "torch-npu")
@@ -71,7 +71,7 @@ def npu_driver_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise MissingFact("ascend.driver", driver.missing or Missing.NOT_STATED, driver.at)
 
 
-@rule("NPU102", cause="npu-driver-firmware", severity=Severity.ERROR)
+@rule("NPU102", cause="npu-driver-firmware", severity=Severity.ERROR, gate=True)
 def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The NPU driver is older than this CANN, or the engine release, works with.
 
@@ -80,13 +80,16 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: CANN talks to the driver of the host also from a container; too old a one
         answers 207000 or 507033.
     How to fix: raise driver and firmware as one set, or use an older CANN and engine.
-    Silent when: the product line is another one, whose numbers cannot be compared (950).
+    Silent when: the product line is another one, whose numbers cannot be compared (950),
+        or no CANN is installed.
     Sources: CANN release notes, MindIE release notes (rows in the matrix).
     """
     is_ascend(case, matrix)
     driver = case.facts.ascend.driver.known("ascend.driver")
     cann, at = cann_version(case, matrix)
     if cann is None:
+        if case.facts.ascend.cann.is_absent:
+            raise NotApplicable("no CANN is installed")
         raise MissingFact("ascend.cann", case.facts.ascend.cann.missing or Missing.NOT_STATED)
     found = software(matrix, "cann", cann, at)
     for row in found.rows[:1]:
@@ -99,6 +102,18 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if driver.older_than(Version(match.claim.value)) is True:
             wanted = f"{match.claim.value} or newer"
             yield _driver_fault(case, found, driver, wanted, match.claim.source)
+            return
+    _need_floor(matrix, found, driver)
+
+
+def _need_floor(matrix: Matrix, found: Software, driver: Version) -> None:
+    """Raise `MissingFact` for a CANN of unknown floor that does not name this driver either."""
+    if covering(matrix, found, "npu-driver-floor"):
+        return
+    named = [row.extra.get(key, "") for row in found.rows for key in ("hdk_matched", "hdk_also")]
+    specs = [spec for text in named for spec in text.split("|") if spec]
+    if not any(admits(f"=={spec}", driver) for spec in specs):
+        raise MissingFact(f"lowest HDK driver of {found.label}", Missing.NOT_STATED)
 
 
 def _driver_fault(

@@ -102,9 +102,17 @@ def _allows(spec: str, python: Version) -> bool | None:
     if not spec:
         return True
     if spec[0] in "<>=!~":
-        return admits(spec, python)
+        return admits(spec, _final(python))
     minor = _minor(python)
     return minor in spec.split("|") if minor else None
+
+
+def _final(python: Version) -> Version:
+    """An interpreter stated as "3.10" is a final release of it, not a candidate before 3.10.0."""
+    if not python.text.endswith(".*") or len(python.release) != 2:
+        return python
+    major, minor = python.release
+    return Version(f">={major}.{minor},<{major}.{minor + 1}")
 
 
 @rule("PYE102", cause="python-unsupported", severity=Severity.ERROR)

@@ -11,7 +11,8 @@ from doctor.matrix.catalogue import ContainerImage
 from doctor.matrix.claims import in_range
 from doctor.matrix.model import Claim, Release
 from doctor.stack.model import Candidate, Torch
-from doctor.stack.setting import Setting
+from doctor.stack.setting import Setting, newest_python
+from doctor.stack.wheels import ascend_parts
 
 
 def images(
@@ -74,8 +75,7 @@ def _candidate(
 ) -> Candidate:  # fmt: skip
     tag = row.form.format(version=version)
     cuda = _two(Version.maybe(row.cuda))
-    engine_cuda = cuda or (Version.maybe(release.cuda) if release else None)
-    python = Version.maybe(row.python or (release.extra.get("image_python", "") if release else ""))
+    own_cuda = Version.maybe(release.cuda) if release and row.vendor == "nvidia" else None
     unseen = () if cuda or row.vendor != "nvidia" else ("the CUDA version of the image",)
     return Candidate(
         engine=row.engine,
@@ -86,21 +86,21 @@ def _candidate(
         version=version,
         release=release,
         variant=f"cu{str(cuda).replace('.', '')}" if cuda else "",
-        cuda=engine_cuda,
+        cuda=cuda or own_cuda,
         torch=_torch(release, cuda, row.vendor),
-        python=python,
+        python=_python(row, release),
         artifact=f"{row.repository}:{tag}",
         libc=_libc(matrix, row, release),
         unseen=unseen,
         sources=row.source,
-        extra=_extra(release, row),
+        extra=ascend_parts(release) if release and row.vendor == "ascend" else (),
     )
 
 
-def _extra(release: Release | None, row: ContainerImage) -> tuple[tuple[str, str], ...]:
-    if release is None or row.vendor != "ascend":
-        return ()
-    return tuple((key, release.extra[key]) for key in ("cann", "npus") if key in release.extra)
+def _python(row: ContainerImage, release: Release | None) -> Version | None:
+    """The Python inside: as it is known, else one that the release is made for."""
+    stated = row.python or (release.extra.get("image_python", "") if release else "")
+    return Version.maybe(stated) or (newest_python(release) if release else None)
 
 
 def _two(cuda: Version | None) -> Version | None:

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from doctor.facts import (
     UNSTATED,
+    AscendFacts,
     DriverLibrary,
     Facts,
     ImageRef,
     Missing,
+    NvidiaFacts,
     Package,
     PythonInfo,
     Reading,
@@ -117,14 +119,15 @@ def _workload(candidate: Candidate, ask: Ask) -> Workload:
     )
 
 
-def _ascend(facts: Facts, candidate: Candidate):  # type: ignore[no-untyped-def]
+def _ascend(facts: Facts, candidate: Candidate) -> AscendFacts:
+    """The toolkit that the release is made for: inside its image, else to be installed too."""
     cann = Version.maybe(dict(candidate.extra).get("cann"))
-    if candidate.kind != "image" or cann is None:
+    if cann is None or (candidate.kind != "image" and facts.ascend.cann.is_known):
         return facts.ascend
     return replace(facts.ascend, cann=seen(cann, candidate.artifact), nnal=UNSTATED)
 
 
-def _libcuda(facts: Facts, candidate: Candidate, matrix: Matrix):  # type: ignore[no-untyped-def]
+def _libcuda(facts: Facts, candidate: Candidate, matrix: Matrix) -> NvidiaFacts:
     """The libcuda that the image's processes would load: the host's, or the image's own."""
     nvidia = facts.nvidia
     if candidate.compat is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.diagnose import diagnose
 from doctor.facts import Facts
-from doctor.findings import Finding, Severity, TargetDiagnosis, Verdict
+from doctor.findings import Finding, OutcomeKind, Severity, TargetDiagnosis, Verdict
 from doctor.matrix import Matrix
 from doctor.rules.engine import Rule
 from doctor.stack.hypothesis import with_candidate
@@ -12,7 +12,11 @@ from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Candidate, Judged
 
 
 class Judge:
-    """Judges candidates for one host and one ask; gates come first, for most end there."""
+    """Judges candidates for one host and one ask.
+
+    A rule that refused one candidate is likely to refuse the next: those come first, then
+    the gates, then all.
+    """
 
     def __init__(self, facts: Facts, matrix: Matrix, ask: Ask) -> None:
         from doctor.rules.registry import RULES
@@ -20,22 +24,29 @@ class Judge:
         self._facts = facts
         self._matrix = matrix
         self._ask = ask
-        self._all: tuple[Rule, ...] = RULES
+        self._rules: tuple[Rule, ...] = RULES
+        self._gates = tuple(rule for rule in RULES if rule.gate)
         self._severity = {rule.code: rule.severity for rule in RULES}
-        self._first = tuple(r for r in RULES if r.gate or r.code.startswith("CTR1"))
+        self._strict: tuple[Rule, ...] = ()
         self.count = 0
 
     def judge(self, candidate: Candidate) -> Judged:
         """Return the candidate as proven, possible or refused."""
         self.count += 1
         facts = with_candidate(self._facts, candidate, self._ask, self._matrix)
-        target = self._target(facts, self._first)
-        if not _errors(target):
-            target = self._target(facts, self._all)
+        for rules in filter(None, (self._strict, self._gates, self._rules)):
+            target = diagnose(facts, self._matrix, rules=rules).targets[0]
+            if _errors(target):
+                self._remember(target)
+                break
         return self._state(candidate, target)
 
-    def _target(self, facts: Facts, rules: tuple[Rule, ...]) -> TargetDiagnosis:
-        return diagnose(facts, self._matrix, rules=rules).targets[0]
+    def _remember(self, target: TargetDiagnosis) -> None:
+        codes = {finding.code for finding in _errors(target)}
+        known = {rule.code for rule in self._strict}
+        if codes - known:
+            wanted = codes | known
+            self._strict = tuple(rule for rule in self._rules if rule.code in wanted)
 
     def _state(self, candidate: Candidate, target: TargetDiagnosis) -> Judged:
         errors = _errors(target)
@@ -47,6 +58,8 @@ class Judge:
         lacks = [*candidate.unseen, *(w.message for w in unsure)]
         if target.verdict is Verdict.CANNOT_TELL:
             lacks += [o.missing for o in target.outcomes if o.gate and o.missing]
+            crashed = (o for o in target.outcomes if o.kind is OutcomeKind.CRASHED)
+            lacks += [f"an answer of rule {o.code}, which crashed" for o in crashed]
         if candidate.kind == "image" and not self._facts.container_engine.is_known:
             lacks.append("a container engine on the host")
         state = POSSIBLE if lacks else PROVEN

@@ -52,6 +52,7 @@ class Found:
         default_factory=lambda: {PROVEN: [], POSSIBLE: [], REFUSED: []}
     )
     lanes: dict[str, bool] = field(default_factory=dict)
+    doubted: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def is_enough(self) -> bool:
@@ -60,6 +61,8 @@ class Found:
 
     def wants(self, candidate: Candidate) -> bool:
         """Tell whether a candidate could still change the answer."""
+        if candidate.unseen and (candidate.lane, candidate.variant) in self.doubted:
+            return False  # It can be possible at best, and a newer one is.
         is_done = self.lanes.get(candidate.lane, False)
         return not is_done or len(self.by_state[PROVEN]) < ENOUGH
 
@@ -67,6 +70,8 @@ class Found:
         """Keep one judged candidate."""
         self.by_state[judged.state].append(judged)
         lane = judged.candidate.lane
+        if judged.state == POSSIBLE:
+            self.doubted.add((lane, judged.candidate.variant))
         self.lanes[lane] = self.lanes.get(lane, False) or judged.state == PROVEN
 
 

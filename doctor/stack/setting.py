@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from doctor.facts import Facts, PythonInfo, Reading, Scope, Version
+from doctor.facts import Facts, PythonInfo, Reading, Scope, Specifier, Version
+from doctor.matrix.model import Release
 
+# Of a release for any Python, those that interpreters are had for.
+_MINORS = range(8, 13)
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -52,3 +55,17 @@ def python_of(facts: Facts) -> Reading[PythonInfo]:
 
 def _is_inside(scope: Scope) -> bool:
     return scope.kind in ("container", "image")
+
+
+def newest_python(release: Release) -> Version | None:
+    """The newest Python for which a release has wheels, or the newest that it admits."""
+    spec = Specifier.parse(release.requires_python)
+    listed = [_of_tag(tag) for tag in release.pythons if not tag.endswith("t")]
+    choices = [v for v in listed if v is not None] or [Version(f"3.{n}") for n in _MINORS]
+    fitting = [v for v in choices if spec is None or spec.admits(v) is True]
+    return max(fitting, key=lambda v: v.low, default=None)
+
+
+def _of_tag(tag: str) -> Version | None:
+    digits = tag.removeprefix("cp")
+    return Version.maybe(f"{digits[:1]}.{digits[1:]}") if digits.isdigit() else None

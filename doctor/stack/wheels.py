@@ -11,7 +11,7 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Artefact, Release, Variant
 from doctor.matrix.stacks import Delivery
 from doctor.stack.model import Candidate, Torch
-from doctor.stack.setting import Setting
+from doctor.stack.setting import Setting, newest_python
 from doctor.stack.torch_choice import choices
 
 # name-version(-build)-python-abi-platform, where a build number begins with a digit.
@@ -85,14 +85,22 @@ def _candidate(
         release=release,
         variant=label,
         cuda=cuda,
-        python=setting.python or _newest_python(release),
+        python=setting.python or newest_python(release),
         artifact=url or (file.file if file else f"{delivery.package} {release.version}"),
         index=url or delivery.index.format(**fields),
         extra_index=delivery.extra_index.format(**fields),
         tags=_tags(delivery, file, release, setting, url),
         unseen=(delivery.unseen,) if delivery.unseen else (),
         sources=delivery.source,
+        extra=ascend_parts(release) if delivery.vendor == "ascend" else (),
     )
+
+
+def ascend_parts(release: Release) -> tuple[tuple[str, str], ...]:
+    """What else a release for Ascend is made for: the toolkit, and packages beside torch."""
+    names = ("vllm", "torch-npu", "triton-ascend")
+    pins = tuple((name, release.pins[name]) for name in names if name in release.pins)
+    return (*((("cann", release.extra["cann"]),) if "cann" in release.extra else ()), *pins)
 
 
 def _is_source(files: tuple[Artefact, ...]) -> bool:
@@ -103,7 +111,7 @@ def _file(files: tuple[Artefact, ...], setting: Setting, release: Release) -> Ar
     """The wheel for this Python and architecture; where there is none, one that shows why not."""
     found = [(f, m) for f in files if (m := _WHEEL.fullmatch(f.file))]
     found.sort(key=lambda pair: int(re.match(r"\d+", pair[1][1] or "0")[0]), reverse=True)  # type: ignore[index]
-    python = setting.python or _newest_python(release)
+    python = setting.python or newest_python(release)
     digits = "".join(map(str, python.release[:2])) if python else ""
     for is_fit in (
         lambda m: _is_for(m[4], setting.arch) and m[2] == f"cp{digits}" and m[3] == f"cp{digits}",
@@ -136,23 +144,6 @@ def _tags(
     arch = setting.arch if setting.arch in archs else archs[0]
     platform = f"manylinux_{glibc.replace('.', '_')}_{arch}"
     return tuple(f"{tag}-{tag}-{platform}" for tag in release.pythons) or (f"py3-none-{platform}",)
-
-
-def _newest_python(release: Release) -> Version | None:
-    """Where no Python is given one can be made: the newest that has wheels, or that is admitted."""
-    from doctor.facts import Specifier
-
-    spec = Specifier.parse(release.requires_python)
-    listed = [_of_tag(tag) for tag in release.pythons if not tag.endswith("t")]
-    for version in sorted(filter(None, listed), key=lambda v: v.low, reverse=True):
-        if spec is None or spec.admits(version) is True:
-            return version
-    return None
-
-
-def _of_tag(tag: str) -> Version | None:
-    digits = tag.removeprefix("cp")
-    return Version.maybe(f"{digits[:1]}.{digits[1:]}") if digits.isdigit() else None
 
 
 def _torch_itself(
