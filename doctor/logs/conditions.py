@@ -68,6 +68,12 @@ def _arch(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return arch.value in wanted.split("|") if arch.is_known else None
 
 
+def _module(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    """Flavour of the kernel module; "unstated" where it is not known."""
+    flavour = c.facts.nvidia.module_flavour
+    return (flavour.value if flavour.is_known else "unstated") == wanted
+
+
 def _driver(c: Circumstances, wanted: str, _argument: str) -> Answer:
     driver = c.facts.nvidia.driver.value
     spec = Specifier.parse(wanted)
@@ -132,6 +138,7 @@ _TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
     "platform": _platform,
     "container": _container,
     "arch": _arch,
+    "module": _module,
     "driver": _driver,
     "package": _package,
     "version": _version,

@@ -16,6 +16,9 @@ from doctor.rules.software import Software, admits, engine, torch_version
 _ROCM_LABEL = re.compile(r"rocm(\d+(?:\.\d+)*)")
 
 
+_GFX = re.compile(r"gfx[0-9]{3,4}[a-c]?")
+
+
 def _gfx(device: Device) -> str:
     """The gfx name without feature flags ("gfx942:sramecc+")."""
     return device.gfx.known(f"devices.{device.id}.gfx").partition(":")[0]
@@ -63,7 +66,8 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The GPU's gfx target is not among those of the installed libraries or the engine.
 
-    What: the gfx of each device against the code objects in the libraries, and against
+    What: the gfx of each device against the code objects in the libraries or the targets
+        that the build's own name gives, and against
         the targets that the matrix lists for the engine.
     Why: HIP code objects are for one target; another one ends in "invalid device function".
     How to fix: a build for the target; HSA_OVERRIDE_GFX_VERSION helps only between close
@@ -75,6 +79,7 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     devices = case.need_vendor("amd")
     held = {g.partition(":")[0] for b in case.scope.binaries.value or () for g in b.gfx}
     found = engine(case, matrix)
+    held = held or set(_GFX.findall(case.scope.variants.get(found.name, "").lower()))
     for device in {d.gfx.value: d for d in devices}.values():
         gfx = _gfx(device)
         seen = (Evidence(gfx, device.gfx.at),)
