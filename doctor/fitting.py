@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from doctor.sizing.pools import split_row
 from doctor.sizing.prediction import Fit, Prediction
 from doctor.sizing.settings import Deployment
 from doctor.sizing.source import find_model
+from doctor.sizing.support import Answer, Engine, refusal
 from doctor.sizing.survey import SizeRow, survey
 from doctor.sizing.thumb import thumb_bytes, thumb_kv_bytes
 from doctor.sizing.weights import Weights
@@ -62,7 +63,8 @@ class Cell:
 class FitReport:
     """Everything about one question; `prediction` is None for the survey of what fits.
 
-    `thumb` is the rule of thumb's total in bytes for all ranks, `ours` the same of sizing.
+    `refused` are number formats that the engine does not take on this card. `thumb` is the
+    rule of thumb's total in bytes for all ranks, `ours` the same of sizing.
     """
 
     source: str
@@ -71,6 +73,7 @@ class FitReport:
     steps: tuple[Step, ...] = ()
     changes: tuple[Change, ...] = ()
     parallel: Parallel | None = None
+    refused: tuple[Answer, ...] = ()
     thumb: int | None = None
     ours: int | None = None
     cells: tuple[Cell, ...] = ()
@@ -80,7 +83,9 @@ class FitReport:
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 if it fits, 1 if it does not, 3 if that is uncertain; 0 for a survey."""
+        """0 if it fits, 1 if it does not or is refused, 3 if uncertain; 0 for a survey."""
+        if self.refused:
+            return ExitCode.NO
         if self.prediction is None or self.prediction.verdict is Fit.FITS:
             return ExitCode.OK
         no = self.prediction.verdict is Fit.DOES_NOT
@@ -119,6 +124,7 @@ def _about(
         steps=ladder(matrix, model, asked),
         changes=changes(matrix, model, asked, found),
         parallel=shared if len(asked.cards) > 1 else None,
+        refused=tuple(_refusals(matrix, asked, found)),
         thumb=_thumb(matrix, model, found),
         ours=_total(found),
         cells=tuple(_cells(matrix, model, asked)) if what_if else (),
@@ -214,6 +220,19 @@ def _spread(asked: Deployment, shared: Parallel) -> Deployment:
         return asked
     sizes = dict(zip(keys, (shared.tp, shared.pp), strict=True))
     return replace(asked, args={**asked.args, **sizes})
+
+
+def _refusals(matrix: Matrix, asked: Deployment, found: Prediction) -> Iterator[Answer]:
+    """Number formats of weights and cache that the engine is known not to take here."""
+    engine = Engine(asked.engine, asked.version, found.card)
+    form = found.serving.quantization
+    stated = str(asked.args.get("quantization") or "").lower()
+    methods = (*((stated,) if stated else ()), *(form.format.methods if form else ()))
+    kv = str(asked.args.get("kv_cache_dtype") or "").lower()
+    for kind, names in (("quantization", methods), ("kv-dtype", (kv,))):
+        refused = refusal(matrix, kind, engine, names) if any(names) else None
+        if refused is not None:
+            yield refused
 
 
 def _thumb(matrix: Matrix, model: Model, found: Prediction) -> int | None:

@@ -97,6 +97,8 @@ class LayerSplit(Row, frozen=True, kw_only=True):
     """An engine that shares layers between devices and the CPU, and allocates all at start.
 
     `ubatch` tokens are computed at once, `reserve_gib` of each device is left to the driver.
+    The context is rounded up to `block` tokens; from `windows_since` on sliding layers keep
+    their window only.
     """
 
     engine: str
@@ -104,6 +106,8 @@ class LayerSplit(Row, frozen=True, kw_only=True):
     batch: int
     context: int
     reserve_gib: float
+    block: int = 1
+    windows_since: str = ""
 
 
 class CardTotal(Row, frozen=True, kw_only=True):

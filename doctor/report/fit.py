@@ -18,6 +18,7 @@ from doctor.sizing.survey import LENGTH, SizeRow
 
 _LABEL = 14
 _PART = 12
+_NO_MEMORY = "memory of the device"
 _GB = 10**9
 _WORDS = {Fit.FITS: "fits", Fit.DOES_NOT: "does not fit", Fit.UNCERTAIN: "uncertain"}
 _COLOURS = {Fit.FITS: "32", Fit.DOES_NOT: "31", Fit.UNCERTAIN: "33"}
@@ -49,6 +50,11 @@ def _head(report: FitReport, found: Prediction, style: Style) -> Iterator[str]:
     yield clean_line(head)
     why = f": {found.why}" if found.why else ""
     yield f"{_paint(_WORDS[found.verdict], found.verdict, style)}{clean_line(why)}"
+    for answer in report.refused:
+        text = f"but {report.asked.engine} does not take {answer.method} here: {answer.text}"
+        yield from _wrapped(text, style, 2)
+    if _NO_MEMORY in found.missing:
+        yield "say it with --memory-gib"
 
 
 def _segments(found: Prediction) -> list[tuple[str, str, int]]:
@@ -159,7 +165,9 @@ def _step(step: Step) -> str:
         return clean_line(step.why)
     longest = step.prediction.longest
     reach = f", requests of up to {longest:,} tokens" if longest else ""
-    return f"{step.method:<22}{_WORDS[step.prediction.verdict]}{reach}"
+    name = step.format.key if step.format else ""
+    name = name if step.method in ("gguf", name) else f"{name} ({step.method})"
+    return f"{name:<22}{_WORDS[step.prediction.verdict]}{reach}"
 
 
 def _parallel(shared: Parallel | None, style: Style) -> Iterator[str]:

@@ -32,6 +32,9 @@ def to_data(report: FitReport) -> dict[str, Any]:
             {"text": c.text, "arguments": dict(c.args), "cards": c.cards, **_short(c.prediction)}
             for c in report.changes
         ],
+        "refused": [
+            {"method": a.method, "why": a.text, "sources": list(a.sources)} for a in report.refused
+        ],
         "parallel": vars(report.parallel) if report.parallel else None,
         "rule_of_thumb": {"bytes_of_all": report.thumb, "bytes_here": report.ours},
         "what_if": [

@@ -14,7 +14,7 @@ from doctor.sizing.model import Model
 from doctor.sizing.pools import weakest
 from doctor.sizing.prediction import Prediction
 from doctor.sizing.settings import Deployment
-from doctor.sizing.support import Support, support
+from doctor.sizing.support import Engine, Support, support
 
 Args = Mapping[str, Any]
 
@@ -134,9 +134,8 @@ def _less(matrix: Matrix, model: Model, asked: Deployment, now: Prediction, seqs
 
 
 def _takes_fp8_kv(matrix: Matrix, asked: Deployment) -> bool:
-    engine = (asked.engine, asked.version)
-    answer = support(matrix, "kv-dtype", engine, "fp8", weakest(asked.cards))
-    return answer.support is Support.YES
+    engine = Engine(asked.engine, asked.version, weakest(asked.cards))
+    return support(matrix, "kv-dtype", engine, "fp8").support is Support.YES
 
 
 def _more_ranks(model: Model, asked: Deployment, ranks: int) -> Iterator[tuple[str, Args]]:

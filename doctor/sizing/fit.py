@@ -196,10 +196,18 @@ def _judged(found: Prediction, matrix: Matrix, row: EnginePool, card: Card) -> P
     found = replace(found, pool_low=found.pool - over, pool_high=found.pool + under)
     wanted = 1 if found.serving.is_auto else (found.request or 0) * found.serving.requests
     verdict, why = _verdict(found, wanted, card)
-    if verdict is Fit.FITS and beyond(row, found.serving.version):
-        verdict = Fit.UNCERTAIN
-        why = f"version {found.serving.version} is newer than the matrix ({row.verified_to})"
+    doubt = _doubt(found, row)
+    if doubt and verdict is Fit.FITS:
+        verdict, why = Fit.UNCERTAIN, f"{why}; {doubt}"
     return replace(found, verdict=verdict, why=why)
+
+
+def _doubt(found: Prediction, row: EnginePool) -> str:
+    """What speaks against a clean pass, in words; "" if nothing does."""
+    if beyond(row, found.serving.version):
+        return f"version {found.serving.version} is newer than the matrix ({row.verified_to})"
+    names = ", ".join(found.serving.unmodelled)
+    return f"what {names} takes is not known" if names else ""
 
 
 def _verdict(found: Prediction, wanted: int, card: Card) -> tuple[Fit, str]:

@@ -22,8 +22,9 @@ class KvPlan:
     """How the cache is laid out on one rank.
 
     `tp`, `pp` and `dcp` are ranks that share heads, layers and tokens; `block` the tokens of
-    a block; `batched` the most tokens computed at once; `sliding_as_full` keeps all tokens
-    of sliding layers; `latent_values` keeps values beside keys of latent attention.
+    a block, `spare_blocks` those that a window needs beyond its tokens; `batched` the most
+    tokens computed at once; `sliding_as_full` keeps all tokens of sliding layers;
+    `latent_values` keeps values beside keys of latent attention.
     """
 
     format: KvFormat
@@ -31,6 +32,7 @@ class KvPlan:
     pp: int = 1
     dcp: int = 1
     block: int = 1
+    spare_blocks: int = 1
     batched: int = 0
     sliding_as_full: bool = True
     latent_values: bool = False
@@ -123,7 +125,7 @@ def _kept_tokens(model: Model, plan: KvPlan, kind: str, length: int) -> int:
     if kind == "sliding":
         kept = min(window - 1 + plan.batched, length)
         # The window may begin inside of a block.
-        return _up(kept, plan.block) + plan.block
+        return _up(kept, plan.block) + plan.spare_blocks * plan.block
     return _up(min(window + plan.batched, length), plan.block)
 
 

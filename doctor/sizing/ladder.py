@@ -12,7 +12,7 @@ from doctor.sizing.model import Model
 from doctor.sizing.pools import split_row, weakest
 from doctor.sizing.prediction import Prediction
 from doctor.sizing.settings import Deployment
-from doctor.sizing.support import Answer, Support, support
+from doctor.sizing.support import Answer, Engine, Support, support
 
 STEPS = (16, 8, 4)
 _HALF = 16
@@ -72,10 +72,10 @@ def _answers(
     matrix: Matrix, model: Model, asked: Deployment, bits: int
 ) -> Iterator[tuple[WeightFormat, Answer]]:
     """Every method of that precision, best first, with what the matrix says of it."""
-    engine, card = (asked.engine, asked.version), weakest(asked.cards)
+    engine = Engine(asked.engine, asked.version, weakest(asked.cards))
     for form in _formats(matrix, model, asked, bits):
         for method in form.methods or (form.key,):
-            yield form, support(matrix, "quantization", engine, method, card)
+            yield form, support(matrix, "quantization", engine, method)
 
 
 def _formats(matrix: Matrix, model: Model, asked: Deployment, bits: int) -> Iterator[WeightFormat]:

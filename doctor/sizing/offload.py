@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from doctor.facts import Version
 from doctor.matrix.memory import LayerSplit, MemoryDomain
 from doctor.sizing.cards import GIB, Card
 from doctor.sizing.kv import KvPlan, request_bytes
@@ -14,8 +15,6 @@ from doctor.sizing.overhead import scratch
 from doctor.sizing.settings import Serving, count
 from doctor.sizing.weights import Weights, rank_weights
 
-# Contexts are rounded up to this many tokens.
-_CONTEXT_BLOCK = 256
 _OFF = ("0", "off", "false", "no", "disabled")
 
 
@@ -111,11 +110,19 @@ def kv_plan(settings: Serving, split: LayerSplit) -> KvPlan:
     """How the cache is laid out: whole, with values of latent attention beside its keys."""
     return KvPlan(
         format=settings.kv,
-        block=_CONTEXT_BLOCK,
+        block=split.block,
+        spare_blocks=0,
         batched=split.ubatch,
-        sliding_as_full=False,
+        sliding_as_full=not _windows(settings, split),
         latent_values=True,
     )
+
+
+def _windows(settings: Serving, split: LayerSplit) -> bool:
+    """True unless the version is known to be older than windows of sliding layers are."""
+    if not split.windows_since or settings.version is None:
+        return bool(split.windows_since)
+    return settings.version.older_than(Version(split.windows_since)) is not True
 
 
 def _context(model: Model, split: LayerSplit, settings: Serving) -> int:

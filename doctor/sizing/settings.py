@@ -20,6 +20,15 @@ _MOST = 1 << 31
 _NUMBER = re.compile(r"(\d{1,12})\s?([kKmM]?)")
 _SCALES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 _TRUE = ("true", "1", "yes", "on")
+_OFF = ("", "0", "0.0", "false", "no", "off", "none", "null")
+# Settings that take or give memory in ways that no row of the matrix describes.
+_UNMODELLED = (
+    "cpu_offload_gb",
+    "enable_lora",
+    "speculative_config",
+    "speculative_model",
+    "num_speculative_tokens",
+)
 # The second core came to these cards only when the first was removed.
 _V1_FROM = 8
 
@@ -41,7 +50,8 @@ class Serving:
     `length` is the longest request (None where neither said nor known; `length_is_assumed`
     where only the model's own limit is known), `is_auto` means that the engine lowers it
     until it fits. `requests` of that length are to fit at once. `quantization` is None for
-    16 bit, `unclear` names a format whose bytes are not known.
+    16 bit, `unclear` names a format whose bytes are not known, `unmodelled` settings whose
+    memory is not known.
     """
 
     engine: str
@@ -63,6 +73,7 @@ class Serving:
     eager: bool
     block: int
     assumed: tuple[str, ...] = ()
+    unmodelled: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -109,6 +120,7 @@ def serving(matrix: Matrix, model: Model, asked: Deployment) -> Serving:
         eager=str(args.get("enforce_eager", "")).lower() in _TRUE,
         block=count(args, "block_size") or (row.block if row else 1),
         assumed=tuple(notes),
+        unmodelled=tuple(name for name in _UNMODELLED if _is_on(args.get(name))),
     )
 
 
@@ -120,6 +132,10 @@ def count(args: Mapping[str, Any], name: str) -> int | None:
     match = _NUMBER.fullmatch(str(value).strip().removesuffix(".0"))
     number = int(match[1]) * _SCALES[match[2]] if match else 0
     return number if 0 < number <= _MOST else None
+
+
+def _is_on(value: object) -> bool:
+    return value is not None and str(value).strip().lower() not in _OFF
 
 
 def _generation(asked: Deployment) -> str:

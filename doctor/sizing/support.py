@@ -32,17 +32,24 @@ class Answer:
     sources: tuple[str, ...] = ()
 
 
-def support(
-    matrix: Matrix, kind: str, engine: tuple[str, Version | None], method: str, card: Card | None
-) -> Answer:
+@dataclass(frozen=True)
+class Engine:
+    """An engine of some version on a card; None where not known."""
+
+    name: str
+    version: Version | None = None
+    card: Card | None = None
+
+
+def support(matrix: Matrix, kind: str, engine: Engine, method: str) -> Answer:
     """What claims of that kind ("quantization", "kv-dtype") say of a method on a card.
 
     A claim that refuses is believed before one that supports, unless it speaks of one
     backend of several.
     """
-    name, version = engine
-    known = version or matrix.newest(name)
-    found = [m.claim for m in matrix.claims(name, kind, known, method) if _holds(m.claim, card)]
+    known = engine.version or matrix.newest(engine.name)
+    claims = (match.claim for match in matrix.claims(engine.name, kind, known, method))
+    found = [claim for claim in claims if _holds(claim, engine.card)]
     refusing = [c for c in found if c.value != _SUPPORTED and "backend" not in c.when]
     if refusing:
         text = refusing[0].text or f"{method} is {refusing[0].value}"
@@ -54,6 +61,14 @@ def support(
     if refused:
         return Answer(method, Support.NO, refused[0].text, refused[0].source)
     return Answer(method, Support.UNKNOWN)
+
+
+def refusal(matrix: Matrix, kind: str, engine: Engine, methods: tuple[str, ...]) -> Answer | None:
+    """The first refusal, if one of these methods is refused and none is known to be taken."""
+    answers = [support(matrix, kind, engine, method) for method in methods]
+    if any(answer.support is Support.YES for answer in answers):
+        return None
+    return next((answer for answer in answers if answer.support is Support.NO), None)
 
 
 def _holds(claim: Claim, card: Card | None) -> bool:

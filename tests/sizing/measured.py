@@ -34,6 +34,12 @@ _ARGUMENTS = (
 )
 
 
+# From this day on llama.cpp kept no more than the window of sliding layers.
+_WINDOWS = "2025-05-20"
+# For what does not depend on the card.
+_ANY = 4096
+
+
 def rows(path: Path = ROWS) -> list[Measured]:
     """All measured rows."""
     found: list[Measured] = yaml.safe_load(path.read_text())["rows"]
@@ -67,17 +73,34 @@ def model_of_row(row: Measured) -> Model | None:
     if model is None:
         return None
     tower = round(row.get("extra_gib", 0) * GIB / 2 * row.get("tp", 1))
+    latent = model.latent
+    if latent is not None and latent.nope and row.get("n_head_kv", 1) > 1:
+        # Older builds of llama.cpp kept keys and values of all heads.
+        width = latent.nope + latent.rope
+        own = replace(model, kv_heads=model.heads, head_dim=width, value_dim=latent.value)
+        model = replace(own, expands_latent=True)
     return replace(model, tower=tower, is_multimodal=not is_text(row))
 
 
 def version_of(row: Measured) -> Version | None:
     """The version, or what is known of it: "0.16 class" is 0.16.*."""
+    if str(row.get("date", _WINDOWS)) < _WINDOWS:
+        return Version("b5000")
     text = str(row.get("version", ""))
     match = _VERSION.match(text)
     if match is None:
         return None
     loose = match[0].count(".") == 1 or text[match.end() : match.end() + 2] == ".x"
     return Version.maybe(f"{match[0]}.*" if loose else match[0].rstrip("."))
+
+
+def _llama_cpp(row: Measured) -> dict[str, Any]:
+    return {
+        "max_model_len": row.get("n_ctx"),
+        "kv_cache_dtype": row.get("type_k", "f16"),
+        "flash_attn": "on" if row.get("flash_attn") else "off",
+        "n_ubatch": row.get("n_ubatch"),
+    }
 
 
 def predicted(row: Measured) -> Prediction | None:
@@ -94,8 +117,10 @@ def predicted(row: Measured) -> Prediction | None:
         "engine_core": row.get("era", ""),
         "offline": bool(row.get("offline_llm_class")),
     }
+    if row["engine"] == "llama.cpp":
+        args |= _llama_cpp(row)
     ranks = row.get("tp", 1) * row.get("pp", 1)
-    total = row.get("gpu_total_gib")
+    total = row.get("gpu_total_gib") or (_ANY if row["engine"] == "llama.cpp" else None)
     name = str(row.get("gpu", ""))
     cards = (Card(name, int(total * GIB), is_read=True),) * ranks if total else ()
     return predict(matrix(), model, Deployment(row["engine"], version_of(row), cards, args))

@@ -18,6 +18,7 @@ from tests.sizing.measured import ROWS, Measured, half, is_padded, is_text, pred
 Pair = tuple[Measured, Prediction]
 _LEAST_POOL_GIB = 0.5
 _LEAST_TOKENS = 1000
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,18 @@ def kv_tokens(found: list[Pair], text_on_one: bool = True) -> Errors:
 
 def requests(found: list[Pair]) -> Errors:
     return _errors("KV of one request", found, _request)
+
+
+def split_cache(found: list[Pair]) -> Errors:
+    return _errors("llama.cpp: KV cache", found, _split_cache)
+
+
+def split_files(found: list[Pair]) -> Errors:
+    return _errors("llama.cpp: file", found, _split_file)
+
+
+def split_scratch(found: list[Pair]) -> Errors:
+    return _errors("llama.cpp: compute buffer", found, _split_scratch)
 
 
 def _errors(
@@ -123,6 +136,30 @@ def _request(row: Measured, guess: Prediction) -> tuple[float, float] | None:
     return (guess.request / GIB, printed) if printed and guess.request else None
 
 
+def _split_cache(row: Measured, guess: Prediction) -> tuple[float, float] | None:
+    printed, same = row.get("kv_mib"), row.get("type_k") == row.get("type_v")
+    if guess.offload is None or not printed or not same or row.get("hybrid_pool"):
+        return None
+    return guess.offload.cache / _MIB, printed
+
+
+def _split_file(row: Measured, guess: Prediction) -> tuple[float, float] | None:
+    printed = row.get("file_gib")
+    if guess.offload is None or not printed:
+        return None
+    held = guess.offload.weights
+    return (held.bytes - held.by_kind.get("rotary", 0)) / GIB, printed
+
+
+def _split_scratch(row: Measured, guess: Prediction) -> tuple[float, float] | None:
+    printed = row.get("compute_mib_gpu")
+    stated = row.get("n_ubatch") and row.get("flash_attn") is not None
+    if guess.offload is None or not printed or not stated:
+        return None
+    alone = row.get("fully_offloaded") and not row.get("multi_gpu")
+    return (guess.offload.scratch / _MIB, printed) if alone else None
+
+
 def verdicts(found: list[Pair]) -> Iterator[tuple[Measured, Prediction]]:
     """Rows that say whether the engine started, with settings enough to judge."""
     for row, guess in found:
@@ -158,6 +195,9 @@ def _lines(found: list[Pair]) -> Iterator[str]:
     yield kv_tokens(found).line()
     yield kv_tokens(found, text_on_one=False).line()
     yield requests(found).line()
+    yield split_cache(found).line()
+    yield split_files(found).line()
+    yield split_scratch(found).line()
     for fit, (started, failed) in verdict_table(found).items():
         yield f"verdict {fit.value:<36} {started + failed:>3}  started {started}, did not {failed}"
 

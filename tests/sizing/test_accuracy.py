@@ -51,6 +51,12 @@ def test_what_one_request_needs(found: list[score.Pair]) -> None:
     assert abs(score.requests(found).worst) <= 0.01
 
 
+def test_engines_that_allocate_at_start(found: list[score.Pair]) -> None:
+    assert abs(score.split_cache(found).worst) <= 0.001
+    assert abs(score.split_files(found).worst) <= 0.005
+    assert score.split_scratch(found).median <= 0.05
+
+
 def test_no_false_promise(found: list[score.Pair]) -> None:
     table = score.verdict_table(found)
     started, failed = (sum(counts[n] for counts in table.values()) for n in (0, 1))

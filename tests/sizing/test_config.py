@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.errors import UsageError
@@ -237,6 +237,7 @@ _VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted({**QWEN3, **DEEPSEEK, "layer_types": 0})), _VALUES))
 def test_any_values_give_a_model_or_one_clear_error(spoiled: dict[str, Any]) -> None:
     try:

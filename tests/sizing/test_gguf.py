@@ -153,7 +153,9 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
             read_gguf(path, MEMORY)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(cut=st.integers(0, 900), place=st.integers(0, 899), byte=st.integers(0, 255))
 def test_damage_never_ends_in_a_traceback(cut: int, place: int, byte: int, tmp_path: Path) -> None:
     whole = bytearray(gguf())
@@ -166,7 +168,9 @@ def test_damage_never_ends_in_a_traceback(cut: int, place: int, byte: int, tmp_p
     assert model.layers
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(content=st.binary(max_size=400))
 def test_any_bytes_after_the_magic(content: bytes, tmp_path: Path) -> None:
     path = write(tmp_path, "any.gguf", b"GGUF" + struct.pack("<I", 3) + content)

@@ -138,7 +138,9 @@ def test_the_index_decides_and_may_not_lead_astray(tmp_path: Path) -> None:
             folder_files(tmp_path)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 3000))
 def test_damage_never_ends_in_a_traceback(place: int, byte: int, cut: int, tmp_path: Path) -> None:
     whole = bytearray(weights(SOUND))
