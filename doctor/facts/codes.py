@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Optional
 
 from doctor.facts.record import Record
@@ -39,6 +40,7 @@ class CodeTarget(TextValue):
         self.isa = isa
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def parse(cls, text: str) -> CodeTarget:
         """Read "sm_86", "sm_100f", "compute_90a@8.4"; raise ValueError for anything else."""
         match = _TARGET.fullmatch(text.strip())

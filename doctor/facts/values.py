@@ -53,6 +53,14 @@ class ComputeCapability(TextValue):
         """The name of its machine code, such as "sm_89"."""
         return f"sm_{self.major}{self.minor}"
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ComputeCapability):
+            return False
+        return (self.major, self.minor) == (other.major, other.minor)
+
+    def __hash__(self) -> int:
+        return hash((self.major, self.minor))
+
     def __lt__(self, other: ComputeCapability) -> bool:
         return (self.major, self.minor) < (other.major, other.minor)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from doctor.facts import ComputeCapability, Device, Version
+from doctor.facts import CodeTarget, ComputeCapability, Device, Version
 from doctor.matrix.architectures import ModelDomain, ModelRow
 from doctor.matrix.catalogue import (
     Cause,
@@ -67,6 +67,7 @@ class Matrix(CudaQueries):
         self._fingerprint = fingerprint
         self._engines: dict[str, EngineDomain] = {}
         self._indexes: dict[str, EngineIndex] = {}
+        self._builds: dict[tuple[str, str], tuple[tuple[Release, Variant, Version], ...]] = {}
 
     # -- domains -------------------------------------------------------------
 
@@ -256,6 +257,25 @@ class Matrix(CudaQueries):
         release = self.release(name, version)
         found = release.variants if release else ()
         return tuple(v for v in found if not arch or not v.archs or arch in v.archs)
+
+    def builds_for(
+        self, name: str, card: ComputeCapability
+    ) -> tuple[tuple[Release, Variant, Version], ...]:
+        """Final releases, newest first, with the CUDA builds that hold machine code for a card."""
+        key = (name, str(card))
+        if key not in self._builds:
+            self._builds[key] = tuple(self._covering(name, card))
+        return self._builds[key]
+
+    def _covering(
+        self, name: str, card: ComputeCapability
+    ) -> Iterator[tuple[Release, Variant, Version]]:
+        for release in self.releases(name):
+            for variant in () if release.prerelease else release.variants:
+                cuda = Version.maybe(variant.cuda)
+                code = (CodeTarget.parse(t) for t in variant.targets if t.startswith("sm_"))
+                if cuda is not None and any(t.runs_on(card, self.tegra) for t in code):
+                    yield release, variant, cuda
 
     def claims(
         self, name: str, kind: str, version: Version | None = None, key: str | None = None

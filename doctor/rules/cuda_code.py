@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from doctor.facts import (
-    CodeTarget,
     ComputeCapability,
     Coverage,
     Device,
@@ -118,24 +117,15 @@ def _best(
     matrix: Matrix, holder: Holder, card: ComputeCapability, offered: Version | None
 ) -> tuple[Release, Variant] | None:
     """A fitting build of the same version, which keeps pins whole; else of the newest."""
-    domain = matrix.engine(matrix.engine_packages.get(holder.name, holder.name))
-    same = matrix.release(domain.name, holder.version) if domain and holder.version else None
-    for release in (*((same,) if same else ()), *(domain.releases if domain else ())):
-        for variant in release.variants:
-            cuda = Version.maybe(variant.cuda)
-            runs = offered is None or (cuda is not None and _is_major_within(cuda, offered))
-            if not release.prerelease and runs and _covers(variant, card, matrix):
-                return release, variant
-    return None
-
-
-def _is_major_within(cuda: Version, offered: Version) -> bool:
-    return (cuda.major or 0) <= (offered.major or 0)
-
-
-def _covers(variant: Variant, card: ComputeCapability, matrix: Matrix) -> bool:
-    names = (name for name in variant.targets if name.startswith("sm_"))
-    return any(CodeTarget.parse(name).runs_on(card, matrix.tegra) for name in names)
+    name = matrix.engine_packages.get(holder.name, holder.name)
+    fitting = [
+        (release, variant)
+        for release, variant, cuda in matrix.builds_for(name, card)
+        if offered is None or (cuda.major or 0) <= (offered.major or 0)
+    ]
+    public = holder.version.public if holder.version else ""
+    same = (pair for pair in fitting if pair[0].version == public)
+    return next(same, next(iter(fitting), None))
 
 
 @rule("CUD102", cause="ptx-too-new", severity=Severity.ERROR)

@@ -105,17 +105,23 @@ def satisfied(
 
 
 def _any(text: str, cuda: Version | None, driver: Version | None, brand: str) -> bool | None:
-    answers = [_all(part, cuda, driver, brand) for part in text.split()]
-    if True in answers:
-        return True
-    return None if None in answers else False
+    is_open = False
+    for part in text.split():
+        answer = _all(part, cuda, driver, brand)
+        if answer:
+            return True
+        is_open = is_open or answer is None
+    return None if is_open else False
 
 
 def _all(part: str, cuda: Version | None, driver: Version | None, brand: str) -> bool | None:
-    answers = [_one(term, cuda, driver, brand) for term in part.split(",")]
-    if False in answers:
-        return False
-    return None if None in answers else True
+    is_open = False
+    for term in part.split(","):
+        answer = _one(term, cuda, driver, brand)
+        if answer is False:
+            return False
+        is_open = is_open or answer is None
+    return None if is_open else True
 
 
 def _one(term: str, cuda: Version | None, driver: Version | None, brand: str) -> bool | None:

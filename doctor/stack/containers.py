@@ -139,8 +139,8 @@ def _with_compat(matrix: Matrix, base: Candidate, facts: Facts) -> Iterator[Cand
     offered = matrix.driver_cuda(driver)
     if offered is None or offered.at_least(base.cuda) is True:
         return
-    switch = _switch(matrix, base)
-    if switch is None:
+    switch = _switch(matrix, base.engine)
+    if switch is None or not in_range(switch, base.version):
         return
     documented = _is_documented(matrix, base, driver)
     doubt = f"forward compatibility of driver branch {driver.major}: the engine names others"
@@ -154,12 +154,12 @@ def _with_compat(matrix: Matrix, base: Candidate, facts: Facts) -> Iterator[Cand
     )
 
 
-def _switch(matrix: Matrix, base: Candidate) -> Claim | None:
-    """The variable that makes the image use its forward-compatibility library."""
-    for match in matrix.claims(base.engine, "env-var", base.version):
-        claim = match.claim
-        if claim.data.get("switches") == "forward-compatibility" and base.version is not None:
-            return claim if in_range(claim, base.version) else None
+def _switch(matrix: Matrix, engine: str) -> Claim | None:
+    """The variable that makes the engine's image use its forward-compatibility library."""
+    domain = matrix.engine(engine)
+    for claim in domain.claims if domain else ():
+        if claim.data.get("switches") == "forward-compatibility":
+            return claim
     return None
 
 

@@ -30,32 +30,40 @@ class Judge:
         self._strict: tuple[Rule, ...] = ()
         self.count = 0
 
-    def judge(self, candidate: Candidate) -> Judged:
-        """Return the candidate as proven, possible or refused."""
+    def judge(self, candidate: Candidate, must_prove: bool = False) -> Judged:
+        """Return the candidate as proven, possible or refused.
+
+        With `must_prove` it stops as soon as it is clear that it is not proven.
+        """
         self.count += 1
         facts = with_candidate(self._facts, candidate, self._ask, self._matrix)
         for rules in filter(None, (self._strict, self._gates, self._rules)):
             target = diagnose(facts, self._matrix, rules=rules).targets[0]
-            if _errors(target):
-                self._remember(target)
+            judged = self._state(candidate, target)
+            self._remember(judged, target)
+            if judged.state == REFUSED or (must_prove and judged.state == POSSIBLE):
                 break
-        return self._state(candidate, target)
+        return judged
 
-    def _remember(self, target: TargetDiagnosis) -> None:
-        codes = {finding.code for finding in _errors(target)}
+    def _remember(self, judged: Judged, target: TargetDiagnosis) -> None:
+        """Rules that spoke against a candidate are asked first about the next."""
+        against = {f.code for f in (*_errors(target), *self._unsure(target))}
+        against |= {o.code for o in target.outcomes if o.gate and o.missing}
         known = {rule.code for rule in self._strict}
-        if codes - known:
-            wanted = codes | known
+        if judged.state != PROVEN and against - known:
+            wanted = against | known
             self._strict = tuple(rule for rule in self._rules if rule.code in wanted)
+
+    def _unsure(self, target: TargetDiagnosis) -> tuple[Finding, ...]:
+        """Warnings of rules about errors: these could not be made certain either way."""
+        warnings = (f for f in target.findings if f.severity is Severity.WARNING)
+        return tuple(w for w in warnings if self._severity.get(w.code) is Severity.ERROR)
 
     def _state(self, candidate: Candidate, target: TargetDiagnosis) -> Judged:
         errors = _errors(target)
         if errors:
             return Judged(candidate, REFUSED, errors)
-        warnings = tuple(f for f in target.findings if f.severity is Severity.WARNING)
-        # A rule about an error that could only warn was not certain either way.
-        unsure = tuple(w for w in warnings if self._severity.get(w.code) is Severity.ERROR)
-        lacks = [*candidate.unseen, *(w.message for w in unsure)]
+        lacks = [*candidate.unseen, *(w.message for w in self._unsure(target))]
         if target.verdict is Verdict.CANNOT_TELL:
             lacks += [o.missing for o in target.outcomes if o.gate and o.missing]
             crashed = (o for o in target.outcomes if o.kind is OutcomeKind.CRASHED)
@@ -63,7 +71,7 @@ class Judge:
         if candidate.kind == "image" and not self._facts.container_engine.is_known:
             lacks.append("a container engine on the host")
         state = POSSIBLE if lacks else PROVEN
-        return Judged(candidate, state, target.findings, tuple(dict.fromkeys(lacks)), warnings)
+        return Judged(candidate, state, target.findings, tuple(dict.fromkeys(lacks)))
 
 
 def _errors(target: TargetDiagnosis) -> tuple[Finding, ...]:

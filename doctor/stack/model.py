@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from doctor.facts import Facts, Specifier, Version
-from doctor.findings import Finding
+from doctor.findings import Finding, Severity
 from doctor.matrix.model import Release
 
 PROVEN, POSSIBLE, REFUSED = "proven", "possible", "refused"
@@ -85,14 +85,18 @@ class Candidate:
 class Judged:
     """A candidate with its judgement: `state` is proven, possible or refused.
 
-    `lacks` names what is missing to prove a possible one, `warnings` what will bite.
+    `lacks` names what is missing to prove a possible one.
     """
 
     candidate: Candidate
     state: str
     findings: tuple[Finding, ...] = ()
     lacks: tuple[str, ...] = ()
-    warnings: tuple[Finding, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What works and will bite."""
+        return tuple(f for f in self.findings if f.severity is Severity.WARNING)
 
 
 @dataclass(frozen=True)

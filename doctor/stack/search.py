@@ -61,18 +61,25 @@ class Found:
 
     def wants(self, candidate: Candidate) -> bool:
         """Tell whether a candidate could still change the answer."""
-        if candidate.unseen and (candidate.lane, candidate.variant) in self.doubted:
-            return False  # It can be possible at best, and a newer one is.
+        if candidate.unseen and self.is_doubted(candidate):
+            return False
         is_done = self.lanes.get(candidate.lane, False)
         return not is_done or len(self.by_state[PROVEN]) < ENOUGH
 
+    def is_doubted(self, candidate: Candidate) -> bool:
+        """Tell whether a newer one of its kind is possible, so that it must be proven to count."""
+        return (candidate.lane, candidate.variant) in self.doubted
+
     def add(self, judged: Judged) -> None:
-        """Keep one judged candidate."""
-        self.by_state[judged.state].append(judged)
-        lane = judged.candidate.lane
+        """Keep one judged candidate; of possible ones only the newest of each kind."""
+        candidate = judged.candidate
+        is_proven = judged.state == PROVEN
+        self.lanes[candidate.lane] = self.lanes.get(candidate.lane, False) or is_proven
         if judged.state == POSSIBLE:
-            self.doubted.add((lane, judged.candidate.variant))
-        self.lanes[lane] = self.lanes.get(lane, False) or judged.state == PROVEN
+            if self.is_doubted(candidate):
+                return
+            self.doubted.add((candidate.lane, candidate.variant))
+        self.by_state[judged.state].append(judged)
 
 
 def search(judge: Judge, proposed: Iterator[Candidate]) -> Found:
@@ -80,7 +87,7 @@ def search(judge: Judge, proposed: Iterator[Candidate]) -> Found:
     found = Found()
     for candidate in proposed:
         if found.wants(candidate):
-            found.add(judge.judge(candidate))
+            found.add(judge.judge(candidate, must_prove=found.is_doubted(candidate)))
         if found.is_enough:
             break
     return found
