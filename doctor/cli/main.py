@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "scan": "doctor.cli.scan",
     "fit": "doctor.cli.fit",
     "matrix": "doctor.cli.matrix",
+    "smoke": "doctor.cli.smoke",
 }
 
 EPILOG = """\b

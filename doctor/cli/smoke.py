@@ -1,0 +1,78 @@
+"""`doctor smoke`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command("smoke")
+@click.argument("url", required=False, default="", metavar="[URL]")
+@click.option("--engine", default="", metavar="NAME[==VER]", help="Start this engine and prove it.")
+@click.option("--profile", default="", metavar="P", help="Start what a profile describes.")
+@click.option("--python", default="", metavar="PATH", help="The environment that holds it.")
+@click.option("--model", default="", metavar="M", help="Not the known-answer model but this one.")
+@click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="An engine argument.")
+@click.option("--api-key", default="", metavar="REF", help="env:NAME or file:PATH, never the key.")
+@click.option("--timeout", type=click.FloatRange(0.1, 86400), metavar="S", help="To become ready.")
+@click.option("--record", default="", metavar="FILE", help="Write figures of the model here.")
+@click.option("--expect", default="", metavar="FILE", help="Compare with recorded figures.")
+@click.option("--keep-log", default="", metavar="DIR", help="Keep the server's log here.")
+@click.option("--print-command", is_flag=True, help="Show what would be started, and stop.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("-v", "--verbose", is_flag=True, help="Do not shorten what was seen.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    url: str,
+    engine: str,
+    profile: str,
+    python: str,
+    model: str,
+    args: tuple[str, ...],
+    api_key: str,
+    timeout: float | None,
+    record: str,
+    expect: str,
+    keep_log: str,
+    print_command: bool,
+    form: str,
+    verbose: bool,
+) -> None:
+    """Prove that an engine computes right: a known answer from the real server.
+
+    A small model that ships with doctor answers one sentence to any prompt, with
+    log-probabilities that are known to four decimals. Health checks cannot show that.
+    Without URL and engine, llama.cpp is started inside a process of its own, on the CPU.
+
+    \b
+    Examples:
+      doctor smoke                              llama.cpp on this machine, in seconds
+      doctor smoke --engine vllm --python .venv
+      doctor smoke http://127.0.0.1:8000 --api-key env:KEY
+      doctor smoke --engine sglang --arg tensor_parallel_size=2
+
+    Exit codes: 0 proven, 1 not proven, 2 usage, 4 could not be started.
+    """
+    from doctor.matrix import load_matrix
+    from doctor.report.output import terminal_style
+    from doctor.report.smoke import render_command, render_json, render_text
+    from doctor.smoke.asked import Options, read_ask
+    from doctor.smoke.outcome import EXIT_CODES
+    from doctor.smoke.prepare import prepare
+    from doctor.smoke.records import write_record
+    from doctor.smoke.run import smoke
+
+    options = Options(url, engine, profile, python, model, args, api_key, timeout, expect, keep_log)
+    ask, matrix = read_ask(options), load_matrix()
+    if print_command:
+        plan = prepare(ask, matrix).plan
+        click.echo(render_command(plan.argv, plan.env, plan.settings), nl=False)
+        return
+    outcome = smoke(ask, matrix, lambda text: click.echo(text, err=True))
+    if record and outcome.record is not None:
+        write_record(record, outcome.record)
+    style = terminal_style(sys.stdout, verbose)
+    click.echo(render_json(outcome) if form == "json" else render_text(outcome, style), nl=False)
+    ctx.exit(int(EXIT_CODES[outcome.verdict]))

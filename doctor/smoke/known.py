@@ -1,0 +1,93 @@
+"""The known-answer model that ships with doctor: its files, its sentence, its reference.
+
+Made by `scripts/make_known_answer.py`. Every file is checked against its sha256 before use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from doctor.errors import DoctorError
+
+DATA = Path(__file__).parent / "data"
+NAME = "known-answer"
+HF_FOLDER = "known-answer-hf"
+GGUF_FORMS = ("f16", "q8_0", "q4_0")
+
+# Largest difference of a log-probability that a right engine shows. Measured: llama.cpp
+# 0.008 in f16, 0.019 with int8 activations (Q8_0, Q4_0). Ablating any part of the model
+# (rope, MLP, order of rows) moves one by 0.2 or more.
+TOLERANCE = 0.05
+# The model computed with an 8-bit KV cache differs by up to 0.12 (simulated).
+TOLERANCES = {"fp8": 0.15, "fp8_e4m3": 0.15, "fp8_e5m2": 0.3, "q8_0": 0.08, "q4_0": 0.4}
+
+
+@dataclass(frozen=True)
+class KnownCase:
+    """One prompt: its text, its token ids, the log-probability of each token of the answer."""
+
+    text: str
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class KnownAnswer:
+    """The sentence, the ids of its tokens with the end of text, the cases by name.
+
+    `context` is the longest prompt and answer together; `files` are sha256 by name.
+    """
+
+    sentence: str
+    tokens: tuple[int, ...]
+    context: int
+    cases: dict[str, KnownCase]
+    files: dict[str, str]
+
+
+def known_answer(folder: Path = DATA) -> KnownAnswer:
+    """Read the reference. Raises DoctorError if it is damaged."""
+    path = folder / f"{NAME}.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=KnownAnswer)
+    except (OSError, msgspec.MsgspecError) as fault:
+        raise _damaged(path, str(fault)) from None
+
+
+def gguf_file(form: str = "f16", folder: Path = DATA) -> Path:
+    """The model as GGUF in one of GGUF_FORMS. Raises DoctorError if it is damaged."""
+    name = f"{NAME}-{form}.gguf"
+    _check(folder, (name,))
+    return folder / name
+
+
+def hf_folder(folder: Path = DATA) -> Path:
+    """The model as a Hugging Face folder in bf16. Raises DoctorError if it is damaged."""
+    names = [name for name in known_answer(folder).files if name.startswith(f"{HF_FOLDER}/")]
+    _check(folder, tuple(names))
+    return folder / HF_FOLDER
+
+
+def tolerance_for(kv_cache_dtype: str = "") -> float:
+    """The largest difference to accept, by the number format of the KV cache."""
+    return TOLERANCES.get(kv_cache_dtype, TOLERANCE)
+
+
+def _check(folder: Path, names: tuple[str, ...]) -> None:
+    expected = known_answer(folder).files
+    for name in names:
+        path = folder / name
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as fault:
+            raise _damaged(path, fault.strerror or str(fault)) from None
+        if found != expected.get(name):
+            raise _damaged(path, "its sha256 is not the recorded one")
+
+
+def _damaged(path: Path, why: str) -> DoctorError:
+    return DoctorError(f"{path.name} of the known-answer model: {why}", "reinstall llm-doctor")

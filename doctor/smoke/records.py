@@ -1,0 +1,50 @@
+"""Figures of a user's own model, kept in a small JSON file between runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from doctor.errors import UsageError
+from doctor.smoke.target import Record
+
+SCHEMA = "doctor/smoke-record/v1"
+_LIMIT = 64 << 10
+
+
+def write_record(path: str, record: Record) -> None:
+    """Write the figures whole or not at all. Raises UsageError."""
+    target = Path(path)
+    scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        scratch.write_text(json.dumps({"schema": SCHEMA, **asdict(record)}, indent=1) + "\n")
+        scratch.replace(target)
+    except OSError as fault:
+        scratch.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {path[:200]}: {fault.strerror}") from None
+
+
+def read_record(path: str) -> Record:
+    """Read what `write_record` wrote. Raises UsageError for anything else."""
+    try:
+        with Path(path).open("rb") as file:
+            data = json.loads(file.read(_LIMIT))
+    except OSError as fault:
+        raise UsageError(f"cannot read {path[:200]}: {fault.strerror}") from None
+    except ValueError:
+        data = None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise UsageError(f"{path[:200]} holds no recorded figures", "doctor smoke URL --record F")
+    own, text = _figure(data.get("own")), _figure(data.get("text"))
+    if own is None:
+        raise UsageError(f"{path[:200]}: its figures are no numbers", "record them again")
+    return Record(str(data.get("model", "")), own, text, str(data.get("answer", "")))
+
+
+def _figure(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None

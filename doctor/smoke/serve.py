@@ -1,0 +1,107 @@
+"""Start an engine's server for a smoke test, and stop it, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from doctor.errors import UsageError
+from doctor.matrix import Matrix
+from doctor.smoke.ask import Ask
+from doctor.smoke.cause import LogCause, cause_of
+from doctor.smoke.launch import LaunchError
+from doctor.smoke.prepare import HOST, Prepared, environment, prepare
+from doctor.smoke.process import ServerProcess
+from doctor.smoke.secret import Secret
+from doctor.smoke.target import Target
+
+_DEVICE = re.compile(r"^device: (.{1,200})$", re.MULTILINE)
+
+
+@dataclass
+class Served:
+    """A server that was started; `stopped` says how it ended, once it has."""
+
+    prepared: Prepared
+    target: Target
+    process: ServerProcess
+    folder: Path
+    stopped: str = ""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What was started."""
+        return self.prepared.plan.argv
+
+    @property
+    def device(self) -> str:
+        """Where it computes, as far as that is known."""
+        engine = self.prepared.plan.row.engine
+        if engine.endswith("-cpu"):
+            return "the CPU"
+        match = _DEVICE.search(self.process.log())
+        return match[1] if match else ""
+
+    def log_cause(self, matrix: Matrix, key: Secret) -> LogCause:
+        """What its log says went wrong."""
+        engine = self.prepared.plan.row.engine
+        name = "llama.cpp" if engine == "xllamacpp" else engine
+        return cause_of(key.hide(self.process.log()), name, self.prepared.place.version, matrix)
+
+    def kept_log(self, keep: bool) -> str:
+        """Where its log is; if it is in our folder and not wanted, it is thrown away."""
+        inside = self.process.log_path.parent == self.folder
+        if not (keep and inside):
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return str(self.process.log_path) if keep or not inside else ""
+
+
+@contextmanager
+def serving(ask: Ask, matrix: Matrix, say: Callable[[str], None]) -> Iterator[Served]:
+    """Start the engine that was asked for; stop it at the end.
+
+    Raises UsageError or LaunchError if it cannot be started.
+    """
+    prepared = prepare(ask, matrix)
+    row = prepared.plan.row
+    folder = Path(tempfile.mkdtemp(prefix="doctor-smoke-"))
+    try:
+        served = _start(prepared, ask, folder)
+        say(f"started {row.engine} {prepared.place.version or ''}, pid {served.process.pid}")
+        try:
+            yield served
+        finally:
+            served.stopped = served.process.stop(row.stop_signal, row.stop_s)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _start(prepared: Prepared, ask: Ask, folder: Path) -> Served:
+    env = environment(prepared, ask, folder)
+    program = shutil.which(prepared.plan.argv[0], path=env.get("PATH", os.defpath))
+    if program is None:
+        raise LaunchError(f"{prepared.plan.argv[0]} is not there", "is it installed?")
+    log_path = _log_path(ask.keep_log, prepared.plan.row.engine, folder)
+    argv = (program, *prepared.plan.argv[1:])
+    process = ServerProcess(argv, env, log_path, folder)
+    target = Target(f"http://{HOST}:{prepared.port}", prepared.model.name, process)
+    return Served(prepared, target, process, folder)
+
+
+def _log_path(keep_log: str, engine: str, folder: Path) -> Path:
+    name = f"{engine}-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    if not keep_log:
+        return folder / name
+    try:
+        Path(keep_log).mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise UsageError(f"--keep-log {keep_log[:200]}: {fault.strerror}") from None
+    return Path(keep_log).absolute() / name

@@ -1,0 +1,63 @@
+"""A server that is to be proven, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from doctor.smoke.known import TOLERANCE
+
+
+class Process(Protocol):
+    """The server's process, if it was started here."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def exit_status(self) -> int | None:
+        """How it ended (negative: by which signal), or None while it runs."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Figures of a user's own model from a run that was held to be right.
+
+    `own` is the mean log-probability of its own answer, `text` that of a fixed text (None
+    if the server does not tell), both in nats; `answer` the beginning of the answer.
+    """
+
+    model: str
+    own: float
+    text: float | None = None
+    answer: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server: where it is, what it serves, what it may take.
+
+    `process` is given if it was started here. `model` "" means the first that it lists; a
+    name with "known-answer" in it is taken for that model. `wait_s` is how long it may take
+    to become ready, `answer_s` how long an answer may take, `first_s` the first one (which
+    may compile). `record` are figures of the user's own model from an earlier run.
+    """
+
+    url: str
+    model: str = ""
+    process: Process | None = None
+    health: str = "/health"
+    metrics: str = "/metrics"
+    counters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    wait_s: float = 10.0
+    answer_s: float = 60.0
+    first_s: float = 120.0
+    tolerance: float = TOLERANCE
+    record: Record | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
