@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from doctor.errors import UsageError
@@ -57,9 +58,7 @@ def model_of_config(config: Config, memory: MemoryDomain, at: str, name: str = "
     for value, key in ((layers, _LAYERS[0]), (hidden, _HIDDEN[0]), (heads, _HEADS[0])):
         if value is None:
             raise UsageError(f"{at}: no {key}", _HINT)
-    quantization, unclear = quantization_of(config, memory, at)
-    kinds, window, chunk = layer_kinds(inner, layers or 0, at)
-    return Model(
+    model = Model(
         name=name or str(config.get("_name_or_path") or at),
         architecture=_architecture(config),
         layers=layers,
@@ -73,14 +72,26 @@ def model_of_config(config: Config, memory: MemoryDomain, at: str, name: str = "
         tied=_flag(inner, config, "tie_word_embeddings"),
         bias=_flag(inner, config, "attention_bias"),
         gated=bool(inner.get("attn_output_gate")),
+        rotary_share=_rotary_share(inner),
+        at=at,
+    )
+    return _with_parts(model, config, inner, memory)
+
+
+def _with_parts(model: Model, config: Config, inner: Config, memory: MemoryDomain) -> Model:
+    """The model with what tells it from a plain transformer."""
+    at, layers = model.at, model.layers or 0
+    quantization, unclear = quantization_of(config, memory, at)
+    kinds, window, chunk = layer_kinds(inner, layers, at)
+    return replace(
+        model,
         kinds=kinds,
         window=window,
         chunk=chunk,
         global_head_dim=whole(inner, at, "global_head_dim"),
         global_kv_heads=whole(inner, at, "num_global_key_value_heads"),
         kv_shared_layers=whole(inner, at, "num_kv_shared_layers", most=layers or 1, least=0) or 0,
-        rotary_share=_rotary_share(inner),
-        experts=_experts(inner, layers or 0, kinds, at),
+        experts=_experts(inner, layers, kinds, at),
         latent=_latent(inner, at),
         linear=_linear(inner, at),
         state_space=_state_space(inner, at),
@@ -88,7 +99,6 @@ def model_of_config(config: Config, memory: MemoryDomain, at: str, name: str = "
         is_multimodal=any(isinstance(config.get(key), (dict, str)) for key in _OTHER_PARTS),
         quantization=quantization,
         unclear=unclear,
-        at=at,
     )
 
 
