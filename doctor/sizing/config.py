@@ -67,7 +67,7 @@ def model_of_config(config: Config, memory: MemoryDomain, at: str, name: str = "
         kv_heads=_kv_heads(inner, heads or 1, at),
         head_dim=whole(inner, at, *_HEAD_DIM) or (hidden or 0) // (heads or 1),
         vocab=whole(inner, at, *_VOCAB, most=MOST_VOCAB),
-        intermediate=_width(inner, at, hidden or 0),
+        intermediate=whole(inner, at, *_WIDTH),
         positions=whole(inner, at, *_POSITIONS, most=MOST_TOKENS),
         tied=_flag(inner, config, "tie_word_embeddings"),
         bias=_flag(inner, config, "attention_bias"),
@@ -129,13 +129,6 @@ def _kv_heads(inner: Config, heads: int, at: str) -> int:
     if inner.get("multi_query") is True and not inner.get("new_decoder_architecture"):
         return whole(inner, at, *_KV_HEADS, most=MOST_HEADS) or 1
     return whole(inner, at, *_KV_HEADS, most=MOST_HEADS) or heads
-
-
-def _width(inner: Config, at: str, hidden: int) -> int | None:
-    width = whole(inner, at, *_WIDTH)
-    if width is None and any(key in inner for key in ("n_embd", "ffn_hidden_size", "n_inner")):
-        return 4 * hidden
-    return width
 
 
 def _rotary_share(inner: Config) -> float:

@@ -165,6 +165,8 @@ def _feed_forward(model: Model, traits: Traits | None) -> Iterator[Part]:
         dense_layers = model.count("mlp")
     if dense_layers:
         width = (model.experts.dense if model.experts else None) or model.intermediate
+        # Architectures without a gate leave the usual width unsaid.
+        width = width or (4 * hidden if matrices == 2 else None)
         width = need(width, "width of the feed-forward part")
         yield Part("dense", dense_layers * matrices * hidden * width, width=width)
 

@@ -246,3 +246,25 @@ def test_any_values_give_a_model_or_one_clear_error(spoiled: dict[str, Any]) -> 
         return
     assert model.layers
     assert model.layers > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "billions"),
+    [
+        ({"architectures": ["FalconForCausalLM"], "hidden_size": 4544, "num_attention_heads": 71,
+          "num_hidden_layers": 32, "multi_query": True, "vocab_size": 65024}, 6.92),
+        ({"architectures": ["GPT2LMHeadModel"], "n_layer": 12, "n_head": 12, "n_embd": 768,
+          "vocab_size": 50257, "n_positions": 1024}, 0.124),
+        ({"architectures": ["ChatGLMModel"], "num_layers": 28, "hidden_size": 4096,
+          "num_attention_heads": 32, "multi_query_group_num": 2, "kv_channels": 128,
+          "ffn_hidden_size": 13696, "padded_vocab_size": 65024, "seq_length": 32768}, 6.24),
+        ({"architectures": ["MixtralForCausalLM"], "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+          "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000}, 46.7),
+    ],
+    ids=["falcon", "gpt2", "chatglm", "mixtral"],
+)  # fmt: skip
+def test_families_that_name_their_widths_in_other_words(
+    config: dict[str, Any], billions: float
+) -> None:
+    assert _billions(config) == pytest.approx(billions, rel=0.005)
