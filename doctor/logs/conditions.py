@@ -68,6 +68,12 @@ def _arch(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return arch.value in wanted.split("|") if arch.is_known else None
 
 
+def _gpu(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    """Tell whether a device's product name holds one of the words."""
+    names = [d.name.value.lower() for d in c.facts.devices.value or () if d.name.value]
+    return any(word in name for name in names for word in wanted.split("|")) if names else None
+
+
 def _module(c: Circumstances, wanted: str, _argument: str) -> Answer:
     """Flavour of the kernel module; "unstated" where it is not known."""
     flavour = c.facts.nvidia.module_flavour
@@ -139,6 +145,7 @@ _TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
     "container": _container,
     "arch": _arch,
     "module": _module,
+    "gpu": _gpu,
     "driver": _driver,
     "package": _package,
     "version": _version,

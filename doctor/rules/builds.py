@@ -120,6 +120,22 @@ def engine_build(case: Case, matrix: Matrix) -> CudaBuild | None:
     )
 
 
+def lowest_build(case: Case, matrix: Matrix) -> CudaBuild | None:
+    """The lowest CUDA for which any listed release of an engine of unknown version is built."""
+    found = engine(case, matrix)
+    domain = matrix.engine(found.name)
+    if found.version is not None or domain is None or found.name == "torch":
+        return None
+    known = [(as_cuda(row.cuda or ""), row) for row in domain.releases]
+    known += [(cuda, row) for row in domain.releases for _, cuda in cuda_variants(row)]
+    listed = [(cuda, row) for cuda, row in known if cuda is not None]
+    if not listed:
+        return None
+    cuda, row = min(listed, key=lambda pair: pair[0].low)
+    fact = Evidence(f"no listed release of {found.name} is for less than CUDA {cuda}", "matrix")
+    return CudaBuild(found.name, None, cuda, fact, assumed=True, sources=tuple(row.source))
+
+
 def _of_image(case: Case, found: Software, matrix: Matrix) -> CudaBuild | None:
     """The engine's build in an image of its project, whose tag tells the CUDA version."""
     row = known_image(case.scope, matrix)

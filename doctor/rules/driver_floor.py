@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from doctor.facts import Device, Missing, MissingFact, Version
@@ -41,7 +42,10 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if build is None:
         if builds.holds_no_cuda(case):
             raise NotApplicable("no build with a CUDA runtime in this scope")
-        case.scope.torch.known("the CUDA version of the installed build")
+        below = tuple(_below_every_release(case, matrix))
+        if not below:
+            case.scope.torch.known("the CUDA version of the installed build")
+        yield from below
         return
     offered = level(case, matrix)
     if offered is None:
@@ -52,6 +56,18 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
         case.facts.nvidia.cuda_driver_api.known("nvidia.cuda_driver_api")
     if found is not None and _is_too_old(found):
         yield _too_old(case, matrix, build, offered)
+
+
+def _below_every_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine's version is not known, and the driver is too old for all that are listed."""
+    build, offered = builds.lowest_build(case, matrix), level(case, matrix)
+    if build is None or offered is None or not offered.cuda.is_exact:
+        return
+    if compat.eligible(case, build.cuda, matrix) is True:
+        return  # a forward-compatibility libcuda may be what it runs with
+    found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)
+    if found is not None and _is_too_old(found):
+        yield replace(_too_old(case, matrix, build, offered), severity=Severity.WARNING)
 
 
 def _need_driver(case: Case, matrix: Matrix) -> None:
