@@ -63,7 +63,7 @@ def _below_every_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     build, offered = builds.lowest_build(case, matrix), level(case, matrix)
     if build is None or offered is None or not offered.cuda.is_exact:
         return
-    if compat.eligible(case, build.cuda, matrix) is True:
+    if case.nvidia_devices and compat.eligible(case, build.cuda, matrix) is not False:
         return  # a forward-compatibility libcuda may be what it runs with
     found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)
     if found is not None and _is_too_old(found):
