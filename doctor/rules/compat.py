@@ -62,16 +62,20 @@ def eligible(case: Case, runtime: Version, matrix: Matrix) -> bool | None:
 
     None if the matrix or the facts do not say.
     """
-    row = matrix.forward_compat(two_parts(runtime)) or _nearest(matrix)
+    own = matrix.forward_compat(two_parts(runtime))
+    row = own or _nearest(matrix)
     driver = case.facts.nvidia.driver.value
-    if row is None or driver is None or not case.nvidia_devices:
+    if row is None or not case.nvidia_devices:
         return None
-    if row.branches and driver.major not in row.branches:
-        return False
     answers = [_card_allowed(device, None, row, matrix) for device in case.nvidia_devices]
     if False in answers:
         return False
-    return None if None in answers else True
+    if driver is None or None in answers:
+        return None
+    if row.branches and driver.major not in row.branches:
+        # Another library's list admits branches, but does not exclude any.
+        return False if own else None
+    return True
 
 
 def _nearest(matrix: Matrix) -> ForwardCompat | None:
