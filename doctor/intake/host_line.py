@@ -161,7 +161,9 @@ def _container(key: str, value: str) -> Reading[ContainerEngine]:
         return missing(Missing.NOT_THERE, AT)
     name = word if key == "container" and truth(word) is None else key
     runtimes = ("nvidia", "runc")
-    return seen(ContainerEngine("docker" if name == "container" else name, runtimes=seen(runtimes, AT)), AT)
+    return seen(
+        ContainerEngine("docker" if name == "container" else name, runtimes=seen(runtimes, AT)), AT
+    )
 
 
 def _place(report: dict[str, Any], path: tuple[str, ...], value: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
@@ -79,6 +80,12 @@ class GpuIndex:
         if exact or not set(asked) - _FAMILY:
             return tuple(exact or ())
         return self._by_words(asked)
+
+    def near(self, name: str) -> list[str]:
+        """Names that look like one that fits no product."""
+        names = {alias.lower(): alias for gpu in self._gpus for alias in (gpu.key, *gpu.names)}
+        close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.6)
+        return [names[text] for text in close]
 
     @cached_property
     def _by_pci(self) -> dict[str, tuple[Gpu, ...]]:

@@ -9,22 +9,7 @@ from typing import Any
 
 from doctor.facts import CodeTarget, ComputeCapability, Device, Version
 from doctor.matrix.architectures import ModelDomain, ModelRow
-from doctor.matrix.catalogue import (
-    Cause,
-    CauseDomain,
-    ContainerImage,
-    Distro,
-    DistroDomain,
-    ImageDomain,
-    Npu,
-    NpuDomain,
-    Signature,
-    SignatureDomain,
-    Xid,
-    XidDomain,
-    find_distro,
-    find_npu,
-)
+from doctor.matrix.catalogue import Cause, CauseDomain, Signature, SignatureDomain
 from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond, in_range
 from doctor.matrix.cuda_query import CudaQueries
 from doctor.matrix.gpu_names import GpuIndex
@@ -38,6 +23,7 @@ from doctor.matrix.model import (
     Variant,
 )
 from doctor.matrix.stacks import StackDomain
+from doctor.matrix.thing_query import ThingQueries
 
 
 @dataclass(frozen=True)
@@ -48,7 +34,7 @@ class Fingerprint:
     as_of: str = ""
 
 
-class Matrix(CudaQueries):
+class Matrix(CudaQueries, ThingQueries):
     """The compatibility matrix. Domains load on first use through `read`.
 
     `engine_names` are the domains of engines and frameworks, `other_names` all others.
@@ -169,6 +155,10 @@ class Matrix(CudaQueries):
         """Products that a name may mean: "4090", "A100 80GB", "2x RTX 3090"."""
         return self._gpu_index.named(name)
 
+    def gpu_names_near(self, name: str) -> list[str]:
+        """Names of products that look like an unknown one, for messages."""
+        return self._gpu_index.near(name)
+
     def gpus_of_pci(self, pci_id: str, subsystem: str = "") -> tuple[Gpu, ...]:
         """Products of a PCI id ("10de:2330")."""
         return self._gpu_index.find(pci_id, subsystem)
@@ -186,36 +176,7 @@ class Matrix(CudaQueries):
         text = texts.pop() if len(texts) == 1 else None
         return ComputeCapability.parse(text) if text else None
 
-    # -- things ----------------------------------------------------------------
-
-    @cached_property
-    def npus(self) -> tuple[Npu, ...]:
-        """Ascend chips."""
-        domain: NpuDomain = self._read("ascend-npus")
-        return domain.npus
-
-    def npu(self, name: str = "", soc: str = "", pci_id: str = "") -> Npu | None:
-        """The chip of a SoC name, an npu-smi or product name, or a PCI id ("19e5:d802").
-
-        None if none fits, or if chips of several generations do ("910B" names two).
-        """
-        return find_npu(self.npus, name, soc, pci_id)
-
-    def distro(self, name: str, version: str) -> Distro | None:
-        """The release of a distribution by os-release ID or name and VERSION_ID."""
-        domain: DistroDomain = self._read("distros")
-        return find_distro(domain.distros, name, version)
-
-    def xid(self, number: int) -> Xid | None:
-        """What an Xid number of the kernel log means."""
-        domain: XidDomain = self._read("xid")
-        return next((row for row in domain.xids if row.number == number), None)
-
-    @cached_property
-    def images(self) -> tuple[ContainerImage, ...]:
-        """Container images of engines, most particular first."""
-        domain: ImageDomain = self._read("images")
-        return domain.images
+    # -- stacks -----------------------------------------------------------------
 
     @cached_property
     def stacks(self) -> StackDomain:

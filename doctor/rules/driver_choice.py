@@ -22,11 +22,16 @@ def suitable_branch(case: Case, matrix: Matrix, cuda: Version | None = None) -> 
     spans = [cards.branch_span(device, matrix) for device in devices]
     fitting = [
         row
-        for row in matrix.drivers.branches
-        if row.kind in _LASTING and not _ended(row, matrix) and _offers(row, cuda)
-        if all(span.drives(row.branch) for span in spans)
+        for row in lasting_branches(matrix)
+        if _offers(row, cuda) and all(span.drives(row.branch) for span in spans)
     ]
-    return min(fitting, key=lambda row: row.branch, default=None)
+    return fitting[0] if fitting else None
+
+
+def lasting_branches(matrix: Matrix) -> list[DriverBranch]:
+    """Branches for production that are still supported, lowest first."""
+    rows = (r for r in matrix.drivers.branches if r.kind in _LASTING and not _ended(r, matrix))
+    return sorted(rows, key=lambda row: row.branch)
 
 
 def _ended(row: DriverBranch, matrix: Matrix) -> bool:

@@ -14,40 +14,42 @@ from doctor.stack.model import Candidate, Torch
 from doctor.stack.setting import Setting, newest_python
 from doctor.stack.wheels import ascend_parts
 
+Which = tuple[Release, Version] | tuple[None, None]
 
-def images(
-    matrix: Matrix, engine: str, release: Release | None, version: Version | None, facts: Facts,
-    setting: Setting,
-) -> Iterator[Candidate]:  # fmt: skip
-    """Images of one release for the devices of the host; with forward compatibility last."""
+
+def images(matrix: Matrix, engine: str, which: Which, setting: Setting) -> Iterator[Candidate]:
+    """Images of a release, or of an engine without releases; with forward compatibility last."""
+    release, version = which
     for row in matrix.images:
-        if row.engine != engine or not row.form or not _serves(row, setting, facts, matrix):
-            continue
-        if version is None and "{version}" in row.form:
-            continue
-        if version is not None and not _in_range(row, version):
-            continue
-        if _is_shadowed(matrix, row, version):
-            continue
-        base = _candidate(matrix, row, release, version, setting)
-        yield base
-        yield from _with_compat(matrix, base, facts)
+        is_offered = row.engine == engine and row.form and _is_tagged(matrix, row, version)
+        if is_offered and _serves(row, setting, matrix):
+            base = _candidate(matrix, row, release, version)
+            yield base
+            yield from _with_compat(matrix, base, setting.facts)
 
 
-def _serves(row: ContainerImage, setting: Setting, facts: Facts, matrix: Matrix) -> bool:
+def _is_tagged(matrix: Matrix, row: ContainerImage, version: Version | None) -> bool:
+    """Tell whether the row gives a tag for that version, and is the first that gives it."""
+    if version is None:
+        return "{version}" not in row.form
+    if not _in_range(row, version):
+        return False
+    same = (r for r in matrix.images if (r.repository, r.form) == (row.repository, row.form))
+    return next(r for r in same if _in_range(r, version)) is row
+
+
+def _serves(row: ContainerImage, setting: Setting, matrix: Matrix) -> bool:
     if row.vendor != setting.vendor or (row.archs and setting.arch not in ("", *row.archs)):
         return False
     wanted = row.extra.get("npu")
-    return wanted is None or wanted in _generations(facts, matrix)
+    return wanted is None or wanted in _generations(setting.facts, matrix)
 
 
 def _generations(facts: Facts, matrix: Matrix) -> set[str]:
     """Generations of the NPUs of the host: images are made for one of them."""
     found = set()
     for device in facts.devices.value or ():
-        row = matrix.npu(
-            device.name.value or "", device.soc.value or "", device.pci_id.value or ""
-        )
+        row = matrix.npu(device.name.value or "", device.soc.value or "", device.pci_id.value or "")
         if row is not None:
             found.add(row.generation)
     return found
@@ -58,21 +60,9 @@ def _in_range(row: ContainerImage, version: Version) -> bool:
     return above and (not row.until or version.older_than(Version(row.until)) is True)
 
 
-def _is_shadowed(matrix: Matrix, row: ContainerImage, version: Version | None) -> bool:
-    """Tell whether a row before it already gives the same tag."""
-    for other in matrix.images:
-        if other is row:
-            return False
-        if (other.repository, other.form) == (row.repository, row.form):
-            if version is None or _in_range(other, version):
-                return True
-    return False
-
-
 def _candidate(
-    matrix: Matrix, row: ContainerImage, release: Release | None, version: Version | None,
-    setting: Setting,
-) -> Candidate:  # fmt: skip
+    matrix: Matrix, row: ContainerImage, release: Release | None, version: Version | None
+) -> Candidate:
     tag = row.form.format(version=version)
     cuda = _two(Version.maybe(row.cuda))
     own_cuda = Version.maybe(release.cuda) if release and row.vendor == "nvidia" else None

@@ -42,7 +42,7 @@ def with_candidate(facts: Facts, candidate: Candidate, ask: Ask, matrix: Matrix)
         packages=seen(_packages(candidate), AT, partial=True),
         torch=_torch_build(candidate.torch),
         env=seen(dict(candidate.env), AT) if is_image else UNSTATED,
-        devices_visible=_visible(facts, candidate) if is_image else UNSTATED,
+        devices_visible=_visible(facts, candidate, ask) if is_image else UNSTATED,
         libc=seen(candidate.libc, candidate.artifact) if candidate.libc else UNSTATED,
         variants={candidate.package: candidate.variant} if candidate.variant else {},
     )
@@ -101,8 +101,10 @@ def _torch_build(torch: Torch | None) -> Reading[TorchBuild]:
     return seen(build, AT)
 
 
-def _visible(facts: Facts, candidate: Candidate) -> Reading[tuple[str, ...]]:
-    ids = candidate.devices or tuple(device.id for device in facts.devices.value or ())
+def _visible(facts: Facts, candidate: Candidate, ask: Ask) -> Reading[tuple[str, ...]]:
+    ids = (
+        candidate.devices or ask.devices or tuple(device.id for device in facts.devices.value or ())
+    )
     return seen(ids, AT) if ids else UNSTATED
 
 

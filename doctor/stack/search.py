@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
-from doctor.facts import Facts, Version
+from doctor.facts import Facts
 from doctor.matrix import Matrix
-from doctor.matrix.model import Release
-from doctor.stack.containers import images
+from doctor.stack.containers import Which, images
 from doctor.stack.judge import Judge
 from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Candidate, Judged
 from doctor.stack.setting import Setting, setting_of
@@ -26,22 +25,16 @@ def candidates(matrix: Matrix, engine: str, facts: Facts, ask: Ask) -> Iterator[
             continue
         ways = chain(
             wheels(matrix, engine, release, version, setting),
-            _images(matrix, engine, (release, version), facts, setting),
+            _images(matrix, engine, (release, version), setting),
         )
         yield from (way for way in ways if ask.artifact in ("", way.kind))
     if not matrix.releases(engine) and ask.artifact in ("", "image"):
-        yield from _images(matrix, engine, (None, None), facts, setting)
+        yield from _images(matrix, engine, (None, None), setting)
 
 
-def _images(
-    matrix: Matrix,
-    engine: str,
-    which: tuple[Release | None, Version | None],
-    facts: Facts,
-    setting: Setting,
-) -> Iterator[Candidate]:
+def _images(matrix: Matrix, engine: str, which: Which, setting: Setting) -> Iterator[Candidate]:
     if setting.has_containers is not False:
-        yield from images(matrix, engine, *which, facts, setting)
+        yield from images(matrix, engine, which, setting)
 
 
 @dataclass

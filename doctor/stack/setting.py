@@ -19,6 +19,7 @@ class Setting:
     `arch` is "" and `python` None where they are not known; `has_containers` is None then.
     """
 
+    facts: Facts
     vendor: str
     arch: str
     python: Version | None
@@ -31,6 +32,7 @@ def setting_of(facts: Facts) -> Setting:
     arch = facts.host.arch.value or ""
     box = facts.container_engine
     return Setting(
+        facts=facts,
         vendor=_vendor(facts),
         arch=_ALIASES.get(arch.lower(), arch),
         python=python.version if python else None,

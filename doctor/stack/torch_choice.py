@@ -31,7 +31,7 @@ def choices(
     if exact:
         return tuple(listed)
     fitting = [t for t in listed if t.cuda is None or cuda is None or t.cuda.major == cuda.major]
-    return tuple((*listed[:1], *(t for t in fitting[:_NEWEST] if t not in listed[:1])))
+    return (*listed[:1], *(t for t in fitting[:_NEWEST] if t not in listed[:1]))
 
 
 def _builds(

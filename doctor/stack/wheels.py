@@ -23,9 +23,9 @@ def wheels(
 ) -> Iterator[Candidate]:
     """Builds of one release for the devices of the host, the default one first."""
     for delivery in matrix.stacks.deliveries:
-        if delivery.engine == engine and delivery.vendor == setting.vendor:
-            if _in_range(delivery, version):
-                yield from _of_delivery(matrix, delivery, release, version, setting)
+        is_for = delivery.engine == engine and delivery.vendor == setting.vendor
+        if is_for and _in_range(delivery, version):
+            yield from _of_delivery(matrix, delivery, release, version, setting)
 
 
 def _in_range(delivery: Delivery, version: Version) -> bool:
@@ -104,25 +104,27 @@ def ascend_parts(release: Release) -> tuple[tuple[str, str], ...]:
 
 
 def _is_source(files: tuple[Artefact, ...]) -> bool:
-    return bool(files) and not any(f.file.endswith(".whl") for f in files) and len(files) > 0
+    return bool(files) and not any(f.file.endswith(".whl") for f in files)
 
 
 def _file(files: tuple[Artefact, ...], setting: Setting, release: Release) -> Artefact | None:
-    """The wheel for this Python and architecture; where there is none, one that shows why not."""
-    found = [(f, m) for f in files if (m := _WHEEL.fullmatch(f.file))]
-    found.sort(key=lambda pair: int(re.match(r"\d+", pair[1][1] or "0")[0]), reverse=True)  # type: ignore[index]
+    """The wheel for this Python and architecture; where there is none, the nearest to it."""
+    found = [(f, match) for f in files if (match := _WHEEL.fullmatch(f.file))]
     python = setting.python or newest_python(release)
-    digits = "".join(map(str, python.release[:2])) if python else ""
-    for is_fit in (
-        lambda m: _is_for(m[4], setting.arch) and m[2] == f"cp{digits}" and m[3] == f"cp{digits}",
-        lambda m: _is_for(m[4], setting.arch) and (m[3] in ("abi3", "none")),
-        lambda m: _is_for(m[4], setting.arch),
-        lambda m: True,
-    ):
-        best = next((f for f, m in found if is_fit(m)), None)
-        if best is not None:
-            return best
-    return files[0] if files else None
+    own = "cp" + "".join(map(str, python.release[:2])) if python else ""
+
+    def order(pair: tuple[Artefact, re.Match[str]]) -> tuple[bool, bool, int]:
+        match = pair[1]
+        serves = match[3] in ("abi3", "none") or (match[2] == own and match[3] == own)
+        return _is_for(match[4], setting.arch), serves, _build_number(match[1])
+
+    best = max(found, key=order, default=None)
+    return best[0] if best else next(iter(files), None)
+
+
+def _build_number(text: str | None) -> int:
+    match = re.match(r"\d+", text or "")
+    return int(match[0]) if match else 0
 
 
 def _is_for(platform: str, arch: str) -> bool:

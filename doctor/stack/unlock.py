@@ -1,0 +1,94 @@
+"""The smallest changes that would make a newer stack work; each is tried, not guessed.
+
+User space comes before the system, and the system before the driver. A driver branch that
+drops a card of the host is never among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from doctor.matrix import Matrix
+from doctor.stack import changes
+from doctor.stack.changes import Change
+from doctor.stack.judge import Judge
+from doctor.stack.model import PROVEN, Judged, Resolution, Unlock
+from doctor.stack.search import candidates
+
+_MOST = 4
+
+
+def unlocks(found: Resolution, matrix: Matrix) -> tuple[Unlock, ...]:
+    """Changes that give a newer proven stack than the answer has, smallest first.
+
+    Where no single change helps, two of them together are tried.
+    """
+    trial = _Trial(found, matrix)
+    if trial.is_newest:
+        return ()
+    single = tuple(changes.all_changes(found, matrix))
+    gained = [u for change in single if (u := trial.unlock(change)) is not None]
+    if not gained and not found.offers:
+        pairs = _pairs(single)
+        gained = [u for change in pairs if (u := trial.unlock(change)) is not None]
+    return tuple(_useful(gained))[:_MOST]
+
+
+def _useful(gained: Iterable[Unlock]) -> Iterator[Unlock]:
+    """Of changes of one kind only the smallest that gains as much as any."""
+    best: dict[str, Unlock] = {}
+    for unlock in gained:
+        held = best.get(unlock.kind)
+        if held is None or _low(unlock.gains) > _low(held.gains):
+            best[unlock.kind] = unlock
+    return iter(best.values())
+
+
+def _low(judged: Judged) -> tuple[object, ...]:
+    version = judged.candidate.version
+    return version.low if version is not None else ()
+
+
+def _pairs(single: tuple[Change, ...]) -> Iterator[Change]:
+    drivers = [change for change in single if change.kind == "driver"]
+    others = [change for change in single if change.kind in ("python", "container", "system")]
+    for driver in drivers[-1:]:
+        for other in others:
+            yield changes.together(other, driver)
+
+
+@dataclass
+class _Trial:
+    """Tries changes of one answer."""
+
+    found: Resolution
+    matrix: Matrix
+
+    @property
+    def best(self) -> tuple[object, ...]:
+        """The version to beat."""
+        proven = [offer for offer in self.found.offers if offer.state == PROVEN]
+        return _low(proven[0]) if proven else ()
+
+    @property
+    def is_newest(self) -> bool:
+        """True if the answer already is the newest version that was asked for."""
+        ask = self.found.ask
+        newest = next((v for _, v in self.matrix.versions(ask.engine) if ask.admits(v)), None)
+        return bool(self.best) and (newest is None or self.best >= newest.low)
+
+    def unlock(self, change: Change) -> Unlock | None:
+        """The newest proven stack after the change, if it is newer than the answer."""
+        judge = Judge(change.facts, self.matrix, change.ask)
+        ways = candidates(self.matrix, change.ask.engine, change.facts, change.ask)
+        for candidate in ways:
+            low = candidate.version.low if candidate.version is not None else (0,)
+            if low <= self.best and change.ask.engine == self.found.engine:
+                return None
+            if candidate.unseen or not change.helps(candidate.version):
+                continue
+            judged = judge.judge(candidate, must_prove=True)
+            if judged.state == PROVEN:
+                return Unlock(change.text, change.kind, judged, change.commands, change.reboot)
+        return None
