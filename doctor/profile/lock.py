@@ -1,0 +1,138 @@
+"""`stack.lock`: what a profile was resolved to, by version and hash. Host-independent.
+
+It names no index, no path and no secret. The same resolution gives the same bytes, so that
+a new lock differs from the old one only where something changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct
+
+from doctor.errors import UsageError
+
+SCHEMA = "doctor/lock/v1"
+SIZE_LIMIT = 8 << 20
+
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$")]
+PackageVersion = Annotated[str, Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+!_-]{0,98}$")]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+PythonMinor = Annotated[str, Meta(pattern=r"^3\.[0-9]{1,2}$")]
+Platform = Annotated[str, Meta(pattern=r"^(x86_64|aarch64)-[a-z0-9_-]{1,40}$")]
+Image = Annotated[str, Meta(pattern=r"^$|^[a-z0-9][\w./:-]{0,200}@sha256:[0-9a-f]{64}$")]
+Index = Annotated[str, Meta(pattern=r"^$|^https://[\w.-]{1,200}(:[0-9]{1,5})?/[\w./+-]{0,200}$")]
+
+
+class LockedPackage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One distribution; any of its files with one of these hashes may be installed."""
+
+    name: Name
+    version: PackageVersion
+    sha256: Annotated[tuple[Sha256, ...], Meta(min_length=1)]
+
+
+class Lock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A resolved profile.
+
+    `python` is the minor version and `platform` the architecture and libc that the packages
+    were resolved for; `index` is asked beside the user's own. A profile of a container has
+    `image`, by digest, in place of packages.
+    """
+
+    schema: str
+    profile: Name
+    engine: Name
+    version: PackageVersion = ""
+    python: PythonMinor | None = None
+    platform: Platform | None = None
+    index: Index = ""
+    image: Image = ""
+    packages: tuple[LockedPackage, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """A hash of the content, which names the release folder."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+    @property
+    def arch(self) -> str:
+        """The architecture of the packages, as uname gives it; "" for an image."""
+        return (self.platform or "").partition("-")[0]
+
+    def package(self, name: str) -> LockedPackage | None:
+        """The package of that name, or None."""
+        return next((p for p in self.packages if p.name == name), None)
+
+
+def requirements_text(lock: Lock) -> str:
+    """The packages as a requirements file for `--require-hashes`."""
+    lines = []
+    for package in lock.packages:
+        hashes = "".join(f" \\\n    --hash=sha256:{value}" for value in package.sha256)
+        lines.append(f"{package.name}=={package.version}{hashes}\n")
+    return "".join(lines)
+
+
+def lock_text(lock: Lock) -> str:
+    """The lock as YAML, always in the same order."""
+    data = msgspec.to_builtins(lock)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+
+
+def parse_lock(text: str, name: str = "stack.lock") -> Lock:
+    """Read a lock; raises UsageError with the place of the fault."""
+    if len(text) > SIZE_LIMIT:
+        raise UsageError(f"{name}: larger than {SIZE_LIMIT >> 20} MiB", "this is no lock")
+    try:
+        lock = msgspec.convert(yaml.load(text, Loader=_TextLoader), Lock)  # noqa: S506 - text only
+    except (msgspec.ValidationError, yaml.YAMLError, RecursionError, ValueError) as fault:
+        where = " ".join(str(fault).split())[:300]
+        raise UsageError(f"{name}: {where}", "make it again: doctor profile lock") from None
+    if lock.schema != SCHEMA:
+        raise UsageError(f"{name}: schema {lock.schema[:60]!r}", f"this doctor reads {SCHEMA}")
+    return lock
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock file; raises UsageError."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return parse_lock(file.read(SIZE_LIMIT + 1), str(path))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageError(f"{path}: {fault}", "make it: doctor profile lock PROFILE") from None
+
+
+def write_lock(path: Path, lock: Lock) -> bool:
+    """Write a lock whole or not at all; False if the file says the same already."""
+    text = lock_text(lock)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
+            return False
+        scratch.write_text(text, encoding="utf-8")
+        os.replace(scratch, path)
+    except OSError as fault:
+        scratch.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {path}: {fault.strerror}", "name a writable file") from None
+    return True
+
+
+class _TextLoader(yaml.SafeLoader):
+    """Every scalar is text, and a key that comes twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.YAMLError(f"line {key.start_mark.line + 1}: {key.value!r} comes twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_TextLoader.yaml_implicit_resolvers = {}

@@ -1,0 +1,134 @@
+"""What a machine shall be: one service, its release, model, files. Data that can be kept.
+
+The same form serves to apply, to go back (the goal is what was there before) and to look
+for drift (the goal is what was applied).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+from msgspec import Struct
+
+from doctor.errors import ProvisionError
+
+USER, SYSTEM = "user", "system"
+PROCESS, SYSTEMD, SYSTEMD_USER = "process", "systemd", "systemd-user"
+
+
+class ManagedFile(Struct, frozen=True):
+    """A file that doctor writes: absolute path (in a release: relative), text, mode."""
+
+    path: str
+    text: str
+    mode: int = 0o644
+
+
+class FileRecord(Struct, frozen=True):
+    """What a file shall be."""
+
+    size: int
+    sha256: str
+
+
+class Release(Struct, frozen=True):
+    """A folder with one resolved environment: `name` is the hash of all that makes it.
+
+    `python` is the minor version, `platform` what the packages are for, `requirements` pins
+    with hashes, `index` one more index to ask, `files` are laid beside the environment.
+    """
+
+    name: str
+    python: str
+    platform: str
+    requirements: str
+    index: str = ""
+    files: tuple[ManagedFile, ...] = ()
+
+
+class Model(Struct, frozen=True):
+    """The model's place on the machine and what its files shall be.
+
+    `source` is where they come from on this machine, "" if they lie there already. A model
+    that is one file has one record, named "".
+    """
+
+    path: str
+    files: dict[str, FileRecord]
+    source: str = ""
+
+
+class Goal(Struct, frozen=True, kw_only=True):
+    """One service on one machine. Without a release nothing shall be there.
+
+    `home` is the service's folder, `scope` user or system, `supervisor` who keeps it
+    running, `unit` the name of its systemd unit. `argv` is the engine's command line,
+    `url` where it answers on that machine.
+    """
+
+    profile: str
+    home: str
+    scope: str = USER
+    supervisor: str = PROCESS
+    unit: str = ""
+    account: str = ""
+    release: Release | None = None
+    model: Model | None = None
+    files: tuple[ManagedFile, ...] = ()
+    argv: tuple[str, ...] = ()
+    engine: str = ""
+    version: str = ""
+    url: str = ""
+    health: str = "/health"
+    start_s: int = 300
+    stop_s: int = 30
+    lock: str = ""
+
+    @property
+    def is_nothing(self) -> bool:
+        """True if the service shall not be there."""
+        return self.release is None
+
+    @property
+    def config_path(self) -> str:
+        """The file that says how the engine is run."""
+        return f"{self.home}/service.json"
+
+    @property
+    def config_digest(self) -> str:
+        """The sha256 of that file: running engines carry it as a mark."""
+        text = next((f.text for f in self.files if f.path == self.config_path), "")
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def release_path(self) -> str:
+        """The folder of the release."""
+        return f"{self.home}/releases/{self.release.name if self.release else ''}"
+
+    def file(self, path: str) -> ManagedFile | None:
+        """The managed file of that path, or None."""
+        return next((f for f in self.files if f.path == path), None)
+
+
+def goal_text(goal: Goal) -> str:
+    """A goal as JSON, always in the same order."""
+    data = msgspec.json.encode(goal, order="deterministic")
+    return msgspec.json.format(data, indent=1).decode() + "\n"
+
+
+def parse_goal(text: str, name: str) -> Goal:
+    """Read a goal back; raises ProvisionError for a damaged one."""
+    try:
+        return msgspec.json.decode(text, type=Goal)
+    except msgspec.MsgspecError as fault:
+        raise ProvisionError(f"{name} is damaged: {fault}", "apply the profile again") from None
+
+
+def digest_of(*texts: str) -> str:
+    """A hash over several texts that keeps them apart."""
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode("utf-8", "surrogateescape")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()

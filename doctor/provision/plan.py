@@ -1,0 +1,250 @@
+"""From a goal and a state to steps. Pure: no file, no process, no clock.
+
+A plan names for each step what changes, why, how risky it is, whether it can be taken back
+and who must act. An empty plan means that the machine is what it shall be.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from doctor.provision.goal import PROCESS, USER, Goal, digest_of, goal_text
+from doctor.provision.survey import State
+from doctor.provision.variables import (
+    Means,
+    model_variables,
+    release_variables,
+    service_variables,
+    verify_variables,
+)
+
+DOCTOR, PERSON = "doctor", "a person"
+EXACT, NEEDS_REBOOT, NONE = "exact", "needs-reboot", "none"
+
+
+class FileDiff(Struct, frozen=True):
+    """One file before and after; None where there is none."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One change: `role` makes it with `variables`; `undo` is exact, needs-reboot or none."""
+
+    name: str
+    role: str
+    title: str
+    reason: str
+    risk: str = "none for what runs now"
+    undo: str = EXACT
+    actor: str = DOCTOR
+    downtime: str = ""
+    services: tuple[str, ...] = ()
+    diffs: tuple[FileDiff, ...] = ()
+    variables: dict[str, Any] = {}
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Steps in order.
+
+    `blockers` are what a person must settle first; `inputs` hashes all that the plan was
+    made from.
+    """
+
+    target: str
+    goal: Goal
+    steps: tuple[Step, ...]
+    blockers: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    inputs: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is to be done."""
+        return not self.steps and not self.blockers
+
+
+def make_plan(
+    target: str, goal: Goal, state: State, means: Means, blockers: tuple[str, ...] = ()
+) -> Plan:
+    """The steps from a state to a goal."""
+    stuck = (*blockers, *_stuck(goal, state))
+    way = _removal if goal.is_nothing else _installation
+    steps = way(goal, state, means)
+    observed = msgspec.json.encode(_relevant(state), order="deterministic").decode()
+    inputs = digest_of(target, goal_text(goal), observed, msgspec.json.encode(means).decode())
+    return Plan(
+        target=target, goal=goal, steps=steps, blockers=stuck, notes=_notes(goal), inputs=inputs
+    )
+
+
+def _relevant(state: State) -> dict[str, Any]:
+    """What of a state decides the steps: not free space, nor process numbers."""
+    return {
+        "releases": state.releases,
+        "current": state.current,
+        "damage": state.damage,
+        "files": state.files,
+        "models": state.models,
+        "running": sorted((p.argv, p.config) for p in state.processes),
+        "uid": state.uid,
+    }
+
+
+def _stuck(goal: Goal, state: State) -> list[str]:
+    found = []
+    if goal.scope != USER and state.uid != 0:
+        found.append("a system service needs root on that machine: use --user, or become root")
+    for file in goal.files:
+        there = state.files.get(file.path)
+        if there is not None and there.text is None:
+            found.append(
+                f"{file.path} is there and is no regular file: look at it and move it away"
+            )
+    faults = state.models.get(goal.model.path, ()) if goal.model else ()
+    if faults and goal.model and not goal.model.source:
+        found.append(f"the model at {goal.model.path} is not complete: {faults[0]}")
+    return found
+
+
+def _notes(goal: Goal) -> tuple[str, ...]:
+    if goal.supervisor == PROCESS and not goal.is_nothing:
+        return ("without systemd the engine is watched by a process and not started at boot",)
+    return ()
+
+
+def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
+    there = [f.path for f in goal.files if state.files.get(f.path) is not None]
+    if not there and not state.processes and not state.current:
+        return ()
+    step = Step(
+        name="remove_service",
+        role="service",
+        title=f"stop {goal.profile} and take its files away",
+        reason="it was not there before",
+        risk="clients of the service lose it",
+        downtime="for good",
+        services=(goal.unit or goal.profile,),
+        diffs=tuple(FileDiff(p, _text(state, p), None) for p in there),
+        variables=service_variables(goal, "absent", means),
+    )
+    return (step,)
+
+
+def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
+    steps = [*_release(goal, state, means), *_model(goal, state), *_service(goal, state, means)]
+    if steps:
+        steps.append(
+            Step(
+                name="verify",
+                role="verify",
+                title="ask the machine, then the engine for a known answer",
+                reason="only an answer proves a service",
+                variables=verify_variables(goal, means),
+            )
+        )
+    return tuple(steps)
+
+
+def _release(goal: Goal, state: State, means: Means) -> list[Step]:
+    release = goal.release
+    if release is None:
+        return []
+    whole = release.name in state.releases
+    damaged = state.damage if state.current == release.name else ()
+    if whole and not damaged:
+        return []
+    count = release.requirements.count("==")
+    fetch = Step(
+        name="fetch_packages",
+        role="",
+        title=f"fetch {count} locked packages into {means.wheels}",
+        reason="they are not on this machine",
+    )
+    reason = f"its files differ: {damaged[0]}" if damaged else "this release is not there"
+    return [
+        *([] if means.fetched else [fetch]),
+        Step(
+            name="make_release",
+            role="engine_venv",
+            title=f"install {count} locked packages into releases/{release.name}",
+            reason=reason,
+            risk="the engine stops while its files are replaced" if damaged else
+            "none for what runs now: a new folder",
+            downtime="while the release is made again" if damaged else "",
+            variables=release_variables(goal, means, rebuild=bool(damaged)),
+        )
+    ]  # fmt: skip
+
+
+def _model(goal: Goal, state: State) -> list[Step]:
+    if goal.model is None or not goal.model.source:
+        return []
+    faults = state.models.get(goal.model.path, ("not looked at",))
+    if not faults:
+        return []
+    return [
+        Step(
+            name="place_model",
+            role="model",
+            title=f"copy the model to {goal.model.path}",
+            reason=faults[0],
+            variables=model_variables(goal.model),
+        )
+    ]
+
+
+def _service(goal: Goal, state: State, means: Means) -> list[Step]:
+    diffs = tuple(
+        FileDiff(file.path, _text(state, file.path), file.text)
+        for file in goal.files
+        if not _same(file.text, file.mode, state, file.path)
+    )
+    reasons = [f"{d.path} is {'new' if d.before is None else 'another'}" for d in diffs]
+    if goal.release is not None and state.current != goal.release.name:
+        reasons.append(f"current is {state.current or 'not there'}")
+    if state.damage and goal.release is not None and state.current == goal.release.name:
+        reasons.append("its release is made again")
+    reasons += _not_running(goal, state)
+    if not reasons:
+        return []
+    runs = any(p.config for p in state.processes)
+    return [
+        Step(
+            name="switch_service",
+            role="service",
+            title=f"put {goal.profile} on releases/{goal.release.name if goal.release else ''}",
+            reason="; ".join(reasons),
+            risk="requests in flight end with the old engine" if runs else "none: nothing runs yet",
+            downtime=f"up to {goal.stop_s} s to stop, {goal.start_s} s to start" if runs else "",
+            services=(goal.unit or goal.profile,),
+            diffs=diffs,
+            variables=service_variables(goal, "present", means),
+        )
+    ]
+
+
+def _not_running(goal: Goal, state: State) -> list[str]:
+    if not state.runs(goal):
+        running = any(p.config for p in state.processes)
+        return ["the engine runs with other settings" if running else "the engine does not run"]
+    if goal.supervisor == PROCESS and not state.is_watched:
+        return ["nobody watches the engine"]
+    if goal.supervisor != PROCESS and state.unit.get("UnitFileState") != "enabled":
+        return ["its unit is not enabled"]
+    return []
+
+
+def _same(text: str, mode: int, state: State, path: str) -> bool:
+    there = state.files.get(path)
+    return there is not None and there.text == text and there.mode == mode
+
+
+def _text(state: State, path: str) -> str | None:
+    there = state.files.get(path)
+    return there.text if there else None

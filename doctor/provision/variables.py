@@ -1,0 +1,81 @@
+"""What each role is told, from a goal. A test holds it against the roles' argument specs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from doctor.provision.goal import Goal, Model
+
+
+class Means(Struct, frozen=True):
+    """How an environment is made there: `python` runs it, `uv` installs ("": pip does).
+
+    `wheels` is a folder on this machine for all files, `fetched` if they are in it already,
+    `copy_wheels` if they must be carried to the machine.
+    """
+
+    python: str
+    wheels: str
+    uv: str = ""
+    fetched: bool = False
+    copy_wheels: bool = False
+
+
+def release_variables(goal: Goal, means: Means, rebuild: bool = False) -> dict[str, Any]:
+    """What the role engine_venv is told."""
+    release = goal.release
+    if release is None:
+        return {}
+    return {
+        "engine_venv_path": goal.release_path,
+        "engine_venv_python": means.python,
+        "engine_venv_uv": means.uv,
+        "engine_venv_requirements": release.requirements,
+        "engine_venv_wheels": means.wheels,
+        "engine_venv_copy_wheels": means.copy_wheels,
+        "engine_venv_files": [msgspec.to_builtins(file) for file in release.files],
+        "engine_venv_rebuild": rebuild,
+    }
+
+
+def model_variables(model: Model) -> dict[str, Any]:
+    """What the role model is told."""
+    return {
+        "model_path": model.path,
+        "model_source": model.source,
+        "model_files": [
+            {"name": name, "sha256": record.sha256} for name, record in sorted(model.files.items())
+        ],
+    }
+
+
+def service_variables(goal: Goal, state: str, means: Means) -> dict[str, Any]:
+    """What the role service is told; `state` is present or absent."""
+    return {
+        "service_state": state,
+        "service_home": goal.home,
+        "service_python": means.python,
+        "service_scope": goal.scope,
+        "service_supervisor": goal.supervisor,
+        "service_unit": goal.unit,
+        "service_account": goal.account,
+        "service_release": goal.release.name if goal.release else "",
+        "service_files": [msgspec.to_builtins(file) for file in goal.files],
+    }
+
+
+def verify_variables(goal: Goal, means: Means) -> dict[str, Any]:
+    """What the role verify is told."""
+    return {
+        "verify_home": goal.home,
+        "verify_python": means.python,
+        "verify_release": goal.release.name if goal.release else "",
+        "verify_scope": goal.scope,
+        "verify_supervisor": goal.supervisor,
+        "verify_unit": goal.unit,
+        "verify_url": goal.url + goal.health,
+        "verify_start_s": goal.start_s,
+    }

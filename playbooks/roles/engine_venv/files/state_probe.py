@@ -1,0 +1,264 @@
+"""What is there of a service on a machine: releases, files, processes. Reads only.
+
+Stands alone: standard library, Python 3.9. It is imported here, and sent as source to the
+python3 of another machine, where it reads its question from the last argument and prints
+its answer as JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from typing import Any
+
+FILE_LIMIT = 1 << 20
+MANIFEST = "manifest.json"
+
+
+def probe(question: dict[str, Any]) -> dict[str, Any]:
+    """Answer {home, files, unit, user, deep, run}; see the keys of the answer."""
+    home = os.path.expanduser(question["home"])
+    found: dict[str, Any] = {
+        "home": home,
+        "account": os.environ.get("USER") or str(os.getuid()),
+        "uid": os.getuid(),
+        "boot": boot_identity(),
+        "free_mib": _free_mib(home),
+        "systemd": os.path.isdir("/run/systemd/system"),
+        "systemd_user": _has_user_manager(),
+        "releases": _releases(home),
+        "current": _link(os.path.join(home, "current")),
+        "files": {path: _file(os.path.expanduser(path)) for path in question["files"]},
+        "applied": _text(os.path.join(home, "applied.json")),
+        "processes": _processes(home),
+        "leftovers": _marked(question["run"]) if question.get("run") else [],
+    }
+    if question.get("unit"):
+        found["unit"] = _unit(question["unit"], bool(question.get("user")))
+    if found["current"]:
+        folder = os.path.join(home, "releases", found["current"])
+        found["damage"] = check_manifest(folder, bool(question.get("deep")))
+    found["models"] = {
+        path: check_model(os.path.expanduser(path), files, bool(question.get("deep")))
+        for path, files in question.get("models", {}).items()
+    }
+    return found
+
+
+def boot_identity() -> str:
+    """The kernel's boot id and the start of process 1: a container keeps the first."""
+    boot = (_text("/proc/sys/kernel/random/boot_id") or "").strip()
+    return boot + ":" + (_start_time(1) or "")
+
+
+def write_manifest(folder: str) -> None:
+    """Note size and sha256 of every file below a folder; written last, whole or not at all."""
+    files = {name: _record(os.path.join(folder, name)) for name in _names(folder)}
+    scratch = os.path.join(folder, MANIFEST + ".part")
+    with open(scratch, "w", encoding="utf-8") as file:
+        json.dump({"files": files}, file, indent=0, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, os.path.join(folder, MANIFEST))
+
+
+def check_manifest(folder: str, deep: bool) -> list[str]:
+    """What differs from the manifest, in words; without `deep` by size and time only."""
+    text = _text(os.path.join(folder, MANIFEST), 64 << 20)
+    try:
+        noted = json.loads(text or "")["files"]
+    except (ValueError, KeyError, TypeError):
+        return ["no manifest"]
+    found = []
+    for name, record in sorted(noted.items()):
+        fault = _differs(os.path.join(folder, name), record, deep)
+        if fault:
+            found.append(name + ": " + fault)
+    extra = set(_names(folder)) - set(noted)
+    return found + [name + ": not in the manifest" for name in sorted(extra)]
+
+
+def check_model(path: str, files: dict[str, Any], deep: bool) -> list[str]:
+    """What differs from the files a model shall have ({name: {size, sha256}}), in words."""
+    found = []
+    for name, record in sorted(files.items()):
+        place = os.path.join(path, name) if name else path
+        fault = _differs(place, record, deep)
+        if fault:
+            found.append((name or os.path.basename(path)) + ": " + fault)
+    return found
+
+
+def _differs(path: str, record: dict[str, Any], deep: bool) -> str:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "missing"
+    if status.st_size != record["size"]:
+        return "another size"
+    touched = "time" not in record or int(status.st_mtime) != record["time"]
+    if (deep or touched) and sha256_of(path) != record["sha256"]:
+        return "another content"
+    return ""
+
+
+def _record(path: str) -> dict[str, Any]:
+    status = os.stat(path)
+    return {"size": status.st_size, "time": int(status.st_mtime), "sha256": sha256_of(path)}
+
+
+def sha256_of(path: str) -> str:
+    """The sha256 of a file, "" if it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+def _names(folder: str) -> list[str]:
+    """Regular files below a folder, save the manifest and what Python compiles on its own."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            path = os.path.join(place, name)
+            if name.startswith(MANIFEST) or not stat.S_ISREG(os.lstat(path).st_mode):
+                continue
+            found.append(os.path.relpath(path, folder))
+    return sorted(found)
+
+
+def _releases(home: str) -> list[str]:
+    """Names of whole releases: those with a manifest."""
+    folder = os.path.join(home, "releases")
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(n for n in names if os.path.isfile(os.path.join(folder, n, MANIFEST)))
+
+
+def _link(path: str) -> str:
+    try:
+        return os.path.basename(os.readlink(path))
+    except OSError:
+        return ""
+
+
+def _file(path: str) -> dict[str, Any] | None:
+    """Content and mode of a regular file; None if there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return {"mode": stat.S_IMODE(status.st_mode), "text": None}
+    return {"mode": stat.S_IMODE(status.st_mode), "text": _text(path)}
+
+
+def _text(path: str, limit: int = FILE_LIMIT) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(limit)
+    except OSError:
+        return None
+
+
+def _processes(home: str) -> list[dict[str, Any]]:
+    """Processes that were started for this service: its folder is in their environment."""
+    return _with_environment("DOCTOR_SERVICE=" + home)
+
+
+def _marked(run: str) -> list[dict[str, Any]]:
+    """Processes that an interrupted run has left behind, this one and its parents excepted."""
+    own = set(_ancestors(os.getpid()))
+    return [p for p in _with_environment("DOCTOR_RUN=" + run) if p["pid"] not in own]
+
+
+def _with_environment(entry: str) -> list[dict[str, Any]]:
+    wanted = entry.encode("utf-8", "surrogateescape")
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        environ = _bytes("/proc/" + name + "/environ").split(b"\0")
+        if wanted not in environ:
+            continue
+        argv = _bytes("/proc/" + name + "/cmdline").decode("utf-8", "replace").split("\0")[:-1]
+        if argv:
+            config = next((e[14:] for e in environ if e.startswith(b"DOCTOR_CONFIG=")), b"")
+            found.append({"pid": int(name), "argv": argv, "config": config.decode()})
+    return found
+
+
+def _ancestors(pid: int) -> list[int]:
+    found = []
+    while pid > 0 and pid not in found:
+        found.append(pid)
+        fields = _bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        pid = int(fields[1]) if len(fields) > 1 else 0
+    return found
+
+
+def _start_time(pid: int) -> str | None:
+    fields = _bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return fields[19].decode() if len(fields) > 19 else None
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(FILE_LIMIT)
+    except OSError:
+        return b""
+
+
+def _free_mib(path: str) -> int:
+    while path and not os.path.isdir(path):
+        path = os.path.dirname(path)
+    try:
+        return shutil.disk_usage(path or "/").free >> 20
+    except OSError:
+        return 0
+
+
+UNIT_PROPERTIES = "LoadState,ActiveState,SubState,MainPID,UnitFileState,NeedDaemonReload"
+
+
+def _unit(name: str, user: bool) -> dict[str, str]:
+    """What systemd says of a unit; nothing where there is no systemd."""
+    command = ["systemctl"] + (["--user"] if user else []) + ["show", "-p", UNIT_PROPERTIES, name]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return dict(line.split("=", 1) for line in answer.stdout.splitlines() if "=" in line)
+
+
+def _has_user_manager() -> bool:
+    folder = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    return os.path.exists(os.path.join(folder, "systemd", "private"))
+
+
+def main(arguments: list[str]) -> int:
+    """`write-manifest DIR`, `check-manifest DIR`, or a question as JSON."""
+    if arguments[0] == "write-manifest":
+        write_manifest(arguments[1])
+    elif arguments[0] == "check-manifest":
+        found = check_manifest(arguments[1], True)
+        print("\n".join(found))
+        return 1 if found else 0
+    else:
+        print(json.dumps(probe(json.loads(arguments[0]))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
