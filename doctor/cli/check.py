@@ -51,11 +51,11 @@ def command(
     """
     from doctor.checkup import check, exit_code
     from doctor.examine import Sources
-    from doctor.report.output import parse_outputs, terminal_style, write_all
+    from doctor.report.output import emit, parse_outputs, terminal_style, write_all
 
     files = parse_outputs(outputs, FORMATS)
     report = check(Sources(facts, root, python), engine, model)
     style = terminal_style(sys.stdout, verbose)
-    click.echo(write_all(report, form, files, style), nl=False)
+    emit(write_all(report, form, files, style))
     asked = bool(facts or python or engine)
     ctx.exit(int(exit_code(report.diagnosis, fail_on, strict, asked)))

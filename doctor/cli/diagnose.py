@@ -31,8 +31,8 @@ def command(
     """
     from doctor.checkup import exit_code, read_log
     from doctor.examine import Sources
-    from doctor.report.output import terminal_style, write_all
+    from doctor.report.output import emit, terminal_style, write_all
 
     report = read_log(log, Sources(facts), engine)
-    click.echo(write_all(report, form, (), terminal_style(sys.stdout, verbose)), nl=False)
+    emit(write_all(report, form, (), terminal_style(sys.stdout, verbose)))
     ctx.exit(int(exit_code(report.diagnosis, "error", strict=False, asked=True)))

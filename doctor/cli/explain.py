@@ -17,7 +17,8 @@ def command(name: str) -> None:
       doctor explain DRV101
     """
     from doctor.matrix import load_matrix
+    from doctor.report.output import emit
     from doctor.report.page import render_list, render_pages
 
     matrix = load_matrix()
-    click.echo(render_pages(name, matrix) if name else render_list(matrix), nl=False)
+    emit(render_pages(name, matrix) if name else render_list(matrix))

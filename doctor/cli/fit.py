@@ -78,7 +78,7 @@ def command(
     from doctor.fitting import Question, fit
     from doctor.report.fit import render_text
     from doctor.report.fit_json import render_json
-    from doctor.report.output import terminal_style
+    from doctor.report.output import emit, terminal_style
 
     args = {
         "quantization": quant,
@@ -100,5 +100,5 @@ def command(
     report = fit(question)
     style = terminal_style(sys.stdout, verbose)
     text = render_json(report) if form == "json" else render_text(report, style)
-    click.echo(text, nl=False)
+    emit(text)
     ctx.exit(int(report.exit_code))

@@ -36,11 +36,11 @@ def show(overlay: tuple[Path, ...], domain: str, as_json: bool) -> None:
     from doctor.matrix import load_matrix
     from doctor.matrix.lookup import contents
     from doctor.report.matrix import render_json, render_text
-    from doctor.report.output import terminal_style
+    from doctor.report.output import emit, terminal_style
 
     answer = contents(load_matrix(overlays=overlay), domain)
     text = render_json(answer) if as_json else render_text(answer, terminal_style(sys.stdout))
-    click.echo(text, nl=False)
+    emit(text)
 
 
 @command.command("query")
@@ -64,9 +64,9 @@ def query(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     from doctor.matrix import load_matrix
     from doctor.matrix.lookup import ask
     from doctor.report.matrix import render_json, render_text
-    from doctor.report.output import terminal_style
+    from doctor.report.output import emit, terminal_style
 
     answer = ask(load_matrix(overlays=ctx.obj), words)
     text = render_json(answer) if as_json else render_text(answer, terminal_style(sys.stdout))
-    click.echo(text, nl=False)
+    emit(text)
     ctx.exit(int(ExitCode.OK if answer.found else ExitCode.NO))

@@ -23,6 +23,7 @@ def command(folder: str, root: str, python: tuple[str, ...]) -> None:
     from doctor.examine import Sources, host_of
     from doctor.probes.collect import Options
     from doctor.probes.recording import record
+    from doctor.report.output import emit
 
     record(host_of(Sources(root=root)), folder, Options(pythons=python))
-    click.echo(f"{folder} holds the recorded host; its facts are in {folder}/facts.json")
+    emit(f"{folder} holds the recorded host; its facts are in {folder}/facts.json\n")

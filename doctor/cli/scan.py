@@ -32,7 +32,7 @@ def command(ctx: click.Context, path: str, cc: tuple[str, ...], form: str, verbo
     """
     from doctor.matrix import load_matrix
     from doctor.probes.local import LocalHost
-    from doctor.report.output import terminal_style
+    from doctor.report.output import emit, terminal_style
     from doctor.report.progress import ByteProgress
     from doctor.report.scan import render_json, render_text
     from doctor.scanning import exit_code, scan_for
@@ -44,5 +44,5 @@ def command(ctx: click.Context, path: str, cc: tuple[str, ...], form: str, verbo
     finally:
         progress.close()
     text = render_json(report) if form == "json" else render_text(report, style)
-    click.echo(text, nl=False)
+    emit(text)
     ctx.exit(int(exit_code(report)))

@@ -56,7 +56,7 @@ def command(
     Exit codes: 0 proven, 1 not proven, 2 usage, 4 could not be started.
     """
     from doctor.matrix import load_matrix
-    from doctor.report.output import terminal_style
+    from doctor.report.output import emit, terminal_style
     from doctor.report.smoke import render_command, render_json, render_text
     from doctor.smoke.asked import Options, read_ask
     from doctor.smoke.outcome import EXIT_CODES
@@ -68,11 +68,11 @@ def command(
     ask, matrix = read_ask(options), load_matrix()
     if print_command:
         plan = prepare(ask, matrix).plan
-        click.echo(render_command(plan.argv, plan.env, plan.settings), nl=False)
+        emit(render_command(plan.argv, plan.env, plan.settings))
         return
     outcome = smoke(ask, matrix, lambda text: click.echo(text, err=True))
     if record and outcome.record is not None:
         write_record(record, outcome.record)
     style = terminal_style(sys.stdout, verbose)
-    click.echo(render_json(outcome) if form == "json" else render_text(outcome, style), nl=False)
+    emit(render_json(outcome) if form == "json" else render_text(outcome, style))
     ctx.exit(int(EXIT_CODES[outcome.verdict]))

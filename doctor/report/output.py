@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from doctor.errors import UsageError
+from doctor.errors import DoctorError, UsageError
 from doctor.report import Report, Style, renderer
 
 _WIDEST = 120
+# Names of open files of this process; one that is replaced would not be seen by its reader.
+_LIVE = ("/dev/", "/proc/")
 
 
 def terminal_style(stream: TextIO, verbose: bool = False) -> Style:
@@ -40,18 +42,53 @@ def write_all(report: Report, form: str, files: Sequence[tuple[str, Path]], styl
     """Write the files and return the text for stdout."""
     for name, path in files:
         write_whole(path, renderer(name)(report, Style(verbose=style.verbose)))
-    text = renderer(form)(report, style)
-    encoding = sys.stdout.encoding or "ascii"
-    # A terminal of another encoding must not turn a report into a traceback.
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    return renderer(form)(report, style)
+
+
+def emit(text: str) -> None:
+    """Write to standard output, in whatever encoding it has; raises DoctorError if it is full.
+
+    That its reader went away (`| head`) is no fault: the exit code still tells the answer.
+    """
+    stream = sys.stdout
+    encoding = stream.encoding or "ascii"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except OSError as fault:
+        # What is left in the buffer must not be tried again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(fault, BrokenPipeError):
+            raise DoctorError(f"cannot write the output: {fault.strerror}") from None
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all; raises UsageError if it cannot be written."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a file whole or not at all; raises UsageError if it cannot be written.
+
+    A link stays a link. A device or pipe, such as /dev/stderr, is written to as it is.
+    """
+    try:
+        if str(path).startswith(_LIVE) or (path.exists() and not path.is_file()):
+            _write_through(path, text)
+        else:
+            _replace(Path(os.path.realpath(path)), text)
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", "name a writable file") from None
+
+
+def _write_through(target: Path, text: str) -> None:
+    # Without O_NONBLOCK, opening a pipe that nobody reads would wait for ever.
+    handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _replace(target: Path, text: str) -> None:
+    scratch = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
     try:
         scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, path)
-    except OSError as fault:
+        os.replace(scratch, target)
+    except BaseException:  # Ctrl-C too
         scratch.unlink(missing_ok=True)
-        raise UsageError(f"cannot write {path}: {fault.strerror}", "name a writable file") from None
+        raise
