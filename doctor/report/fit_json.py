@@ -15,7 +15,7 @@ SCHEMA = "doctor/fit/v1"
 
 def render_json(report: FitReport) -> str:
     """One JSON document; sizes are whole bytes of one device unless they say otherwise."""
-    return json.dumps(to_data(report), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(to_data(report), indent=1) + "\n"
 
 
 def to_data(report: FitReport) -> dict[str, Any]:

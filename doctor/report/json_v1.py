@@ -13,8 +13,11 @@ SCHEMA = "doctor/report/v1"
 
 
 def render(report: Report, style: Style) -> str:
-    """One JSON document; keys are stable within the schema's version."""
-    return json.dumps(to_data(report), ensure_ascii=False, indent=2 if style.verbose else 1)
+    """One JSON document; keys are stable within the schema's version.
+
+    In ASCII, so that no terminal's encoding can spoil it.
+    """
+    return json.dumps(to_data(report), indent=2 if style.verbose else 1) + "\n"
 
 
 def to_data(report: Report) -> dict[str, Any]:

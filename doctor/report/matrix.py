@@ -30,7 +30,7 @@ def render_json(answer: Answer) -> str:
         "found": answer.found,
         "sections": {section.title: section.rows for section in answer.sections},
     }
-    return json.dumps(wire, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(wire, indent=2) + "\n"
 
 
 def render_text(answer: Answer, style: Style) -> str:

@@ -37,7 +37,7 @@ def render_json(report: ScanReport) -> str:
         "incomplete": scan.incomplete,
         "files": [_file(report, row) for row in report.rows],
     }
-    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(data, indent=1) + "\n"
 
 
 def _file(report: ScanReport, row: ScanRow) -> dict[str, Any]:

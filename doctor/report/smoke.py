@@ -41,7 +41,7 @@ def render_json(outcome: SmokeOutcome) -> str:
         "seconds": outcome.seconds,
         "record": asdict(outcome.record) if outcome.record else None,
     }
-    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(data, indent=1) + "\n"
 
 
 def _fault(outcome: SmokeOutcome) -> dict[str, Any] | None:
