@@ -61,7 +61,10 @@ def _serve(asked: argparse.Namespace) -> Any:
 
     params = xllamacpp.CommonParams()
     params.model.path = asked.model
-    params.hostnames = [asked.host]
+    if hasattr(params, "hostnames"):
+        params.hostnames = [asked.host]
+    else:  # builds before 2026-10
+        params.hostname = asked.host
     params.port = asked.port
     params.n_ctx = asked.ctx_size
     params.n_parallel = asked.parallel

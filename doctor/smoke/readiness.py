@@ -13,7 +13,6 @@ from doctor.smoke.steps import Failed, Skipped
 from doctor.smoke.target import Target
 
 _SHORTEST_S, _LONGEST_S, _TRY_S = 0.02, 0.5, 10.0
-_DEATH_S = 1.0
 
 
 class Readiness:
@@ -84,7 +83,7 @@ class Readiness:
 
     async def died(self) -> str:
         """How the server ended, waiting a moment for it; "" if it lives, as far as one sees."""
-        until = time.monotonic() + _DEATH_S
+        until = time.monotonic() + self._target.death_s
         while time.monotonic() < until:
             status = self._target.process.exit_status() if self._target.process else None
             if status is not None:

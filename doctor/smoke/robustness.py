@@ -15,7 +15,6 @@ from doctor.smoke.steps import Failed, Skipped
 from doctor.smoke.target import Target
 
 _HALF = b'{"model":'
-_SETTLE_S = 6.0
 
 
 class Robustness:
@@ -69,7 +68,7 @@ class Robustness:
         names = self._target.counters.get("generated_tokens", ())
         if not names or not self._target.metrics:
             raise Skipped("no counters are known for this engine")
-        until = time.monotonic() + _SETTLE_S
+        until = time.monotonic() + self._target.settle_s
         while True:
             now = await self._count()
             moved = (now or 0.0) - (self._before or 0.0)

@@ -41,7 +41,8 @@ class Target:
     `process` is given if it was started here. `model` "" means the first that it lists; a
     name with "known-answer" in it is taken for that model. `wait_s` is how long it may take
     to become ready, `answer_s` how long an answer may take, `first_s` the first one (which
-    may compile). `record` are figures of the user's own model from an earlier run.
+    may compile), `settle_s` how long counters may lag, `death_s` how long a dying process
+    may take to be gone. `record` are figures of the user's own model from an earlier run.
     """
 
     url: str
@@ -53,6 +54,8 @@ class Target:
     wait_s: float = 10.0
     answer_s: float = 60.0
     first_s: float = 120.0
+    settle_s: float = 6.0
+    death_s: float = 1.0
     tolerance: float = TOLERANCE
     record: Record | None = None
 
