@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from doctor.facts import Facts, Version
 if TYPE_CHECKING:
     from doctor.probes.host import Host
 
-_ENGINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,60}?)(?:==([^=\s]{1,60}))?")
+_ENGINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._ -]{0,60}?)(?:==([^=\s]{1,60}))?")
+_EXECUTABLE = re.compile(r"/(?:python|pypy)[\w.]{0,10}$")
+_PYTHON_HINT = "name a python executable or an environment's folder"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Gathered:
 
 def gather(sources: Sources) -> Gathered:
     """Read the facts; raises UsageError for input that cannot be read."""
+    if sources.facts and sources.root:
+        raise UsageError("--facts and --root name two hosts", "give one of them")
     if sources.facts:
         return _from_files(sources.facts)
     from doctor.probes.collect import Options, collect
@@ -77,7 +82,7 @@ def host_of(sources: Sources) -> Host:
 def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> Request:
     """What is to be judged: an engine ("vllm" or "vllm==0.20.0") and the scopes named.
 
-    Raises UsageError for an engine that cannot be read.
+    Raises UsageError for an engine that cannot be read, and for a Python that is not there.
     """
     name, version = parse_engine(engine) if engine else ("", None)
     stated = tuple((key, value) for key, value in args.items() if value not in (None, ""))
@@ -85,32 +90,52 @@ def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> R
 
 
 def parse_engine(text: str) -> tuple[str, Version | None]:
-    """Read "vllm" or "vllm==0.20.0"."""
+    """Read "vLLM" or "vllm==0.20.0"; raises UsageError, with the nearest names, for others."""
+    from doctor.intake.names import ENGINE_ORDER, engine_name
+
     match = _ENGINE.fullmatch(text.strip())
     version = Version.maybe(match[2]) if match and match[2] else None
     if match is None or (match[2] and version is None):
         raise UsageError(f"--engine {text[:60]!r} is not a name", "write vllm or vllm==0.20.0")
-    return match[1].lower(), version
+    name = engine_name(match[1])
+    if name not in ENGINE_ORDER:
+        raise UsageError(f"--engine {match[1]!r} is not known", _nearest(name, ENGINE_ORDER))
+    return name, version
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=2)
+    return f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
 
 
 def _scopes(sources: Sources, facts: Facts) -> tuple[str, ...]:
     """Ids of the scopes that the named Pythons belong to."""
     if not sources.pythons:
         return ()
-    found = []
-    for scope in facts.scopes:
-        python = scope.python.value
-        places = {scope.root, python.executable if python else ""}
-        if any(_same_place(named, places) for named in sources.pythons):
-            found.append(scope.id)
-    if not found:
-        raise UsageError(
-            f"--python {sources.pythons[0]}: no Python environment there",
-            "name a python executable or an environment's folder",
-        )
-    return tuple(found)
+    host = None if sources.facts else host_of(sources)
+    return tuple(dict.fromkeys(_scope_at(named, host, facts) for named in sources.pythons))
 
 
-def _same_place(named: str, places: set[str]) -> bool:
-    path = Path(named).absolute()
-    return bool({str(path), str(path.parent.parent)} & places)
+def _scope_at(named: str, host: Host | None, facts: Facts) -> str:
+    """The id of the environment that a folder is or an executable belongs to."""
+    from doctor.probes.pyenvs import absolute
+
+    path = absolute(named, os.getcwd()) if named else ""
+    real = host.real_path(path).value if host and path else path
+    if not real:
+        raise UsageError(f"--python {named!r}: no such file or folder", _PYTHON_HINT)
+    homes = {s.root: s.id for s in facts.scopes if s.kind != "host"}
+    if host is not None:
+        homes |= {host.real_path(root).value or root: name for root, name in homes.items()}
+    places = [path, real, *(_home(p) for p in (path, real) if _EXECUTABLE.search(p))]
+    found = next((homes[place] for place in places if place in homes), None)
+    if found is None:
+        raise UsageError(f"--python {named!r}: no Python environment there", _PYTHON_HINT)
+    return found
+
+
+def _home(executable: str) -> str:
+    """The folder above "bin/python3"; that of /bin/python3 is /usr, where it really lies."""
+    return executable.rpartition("/")[0].rpartition("/")[0] or "/usr"
