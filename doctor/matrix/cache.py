@@ -7,10 +7,12 @@ import stat
 from pathlib import Path
 
 
-def cache_folder() -> Path:
-    """The user's cache folder for compiled domains."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "llm-doctor" / "matrix"
+def cache_folder() -> Path | None:
+    """The user's cache folder for compiled domains, or None without a usable home."""
+    from doctor.binaries.cache import user_cache  # a wheel carries its domains compiled
+
+    base = user_cache()
+    return Path(base) / "llm-doctor" / "matrix" if base else None
 
 
 def read_compiled(path: Path, digest: str, own_only: bool = False) -> bytes | None:

@@ -70,15 +70,15 @@ def _layers(name: str, data: Path, overlays: tuple[Path, ...]) -> Iterator[Path]
 
 def _domain(name: str, source: Path) -> Any:
     digest = hashlib.sha256(_bytes_of(source)).hexdigest()
-    cached = cache_folder() / f"{name}.json"
-    for payload in (
-        read_compiled(COMPILED / f"{name}.json", digest),
-        read_compiled(cached, digest, own_only=True),
-    ):
-        domain = _decoded(payload, name)
-        if domain is not None:
-            return domain
-    return _compiled(name, source, cached, digest)
+    domain = _decoded(read_compiled(COMPILED / f"{name}.json", digest), name)
+    if domain is not None:
+        return domain
+    folder = cache_folder()
+    if folder is None:
+        return _fresh(name, source)
+    cached = folder / f"{name}.json"
+    domain = _decoded(read_compiled(cached, digest, own_only=True), name)
+    return _compiled(name, source, cached, digest) if domain is None else domain
 
 
 def _decoded(payload: bytes | None, name: str) -> Any:
@@ -98,7 +98,7 @@ def _compiled(name: str, source: Path, cached: Path, digest: str) -> Any:
 
 
 def _fresh(name: str, source: Path) -> Any:
-    """The domain of an overlay file: small, so never cached."""
+    """The domain compiled anew, and not kept."""
     from doctor.matrix.compile import compile_domain
 
     return msgspec.json.decode(compile_domain(source, shape_of(name)), type=shape_of(name))

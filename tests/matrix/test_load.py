@@ -61,9 +61,15 @@ def test_versions_that_look_like_numbers_stay_text(data: Path) -> None:
     assert [m.claim.value for m in matrix.claims("demo", "cuda")] == ["12.10"]
 
 
+def _cached(name: str) -> Path:
+    folder = cache_folder()
+    assert folder is not None
+    return folder / name
+
+
 def test_the_second_load_reads_the_cache(data: Path) -> None:
     load_matrix(data).engine("demo")
-    cached = cache_folder() / "demo.json"
+    cached = _cached("demo.json")
     digest = hashlib.sha256((data / "demo.yaml").read_bytes()).hexdigest()
     assert read_compiled(cached, digest, own_only=True)
     # Proof that it is read: the same digest with another content.
@@ -81,13 +87,13 @@ def test_a_changed_source_is_compiled_anew(data: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{}", b"not json", b'{"as_of": 1}'])
 def test_a_damaged_cache_is_no_fault(data: Path, damage: bytes) -> None:
     digest = hashlib.sha256((data / "demo.yaml").read_bytes()).hexdigest()
-    write_compiled(cache_folder() / "demo.json", damage, digest)
+    write_compiled(_cached("demo.json"), damage, digest)
     assert load_matrix(data).engine("demo") is not None
 
 
 def test_a_cache_that_others_can_write_is_not_trusted(data: Path) -> None:
     load_matrix(data).engine("demo")
-    cached = cache_folder() / "demo.json"
+    cached = _cached("demo.json")
     cached.write_bytes(cached.read_bytes().replace(b"12.10", b"66.6"))
     cached.chmod(0o666)
     assert [m.claim.value for m in load_matrix(data).claims("demo", "cuda")] == ["12.10"]
@@ -96,6 +102,18 @@ def test_a_cache_that_others_can_write_is_not_trusted(data: Path) -> None:
 def test_an_unwritable_cache_is_no_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
     assert load_matrix(data).engine("demo") is not None
+
+
+@pytest.mark.parametrize("home", ["", "relative", "/", "/nonexistent/home"])
+def test_nothing_is_kept_without_a_home_or_where_one_stands(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert load_matrix(data).engine("demo") is not None
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_domain_that_is_not_there(data: Path) -> None:
@@ -126,7 +144,7 @@ def test_what_the_compiler_refuses(data: Path, text: str, word: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_file_content_raises_anything_else(content: bytes) -> None:
-    path = cache_folder() / "any.yaml"
+    path = _cached("any.yaml")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     with suppress(MatrixError):
