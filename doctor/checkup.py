@@ -9,9 +9,10 @@ from doctor.diagnose import diagnose
 from doctor.errors import ExitCode, UsageError
 from doctor.examine import Sources, gather, parse_engine, request_of
 from doctor.facts import Facts, LogText, Workload, seen
-from doctor.findings import Diagnosis, OutcomeKind, Severity, Verdict
+from doctor.findings import OutcomeKind, Verdict
 from doctor.matrix import load_matrix
-from doctor.report import Report
+from doctor.report import Fleet, Report
+from doctor.report.fingerprint import is_known
 
 LOG_LIMIT = 64 << 20
 _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
@@ -21,7 +22,8 @@ def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     """Read the facts, judge them, return the report. Raises UsageError for bad input."""
     found = gather(sources)
     request = request_of(engine, sources, found.facts, model=model)
-    return Report(found.facts, diagnose(found.facts, load_matrix(), request), found.source)
+    diagnosis = diagnose(found.facts, load_matrix(), request)
+    return Report(found.facts, diagnosis, found.source, paths=sources.facts)
 
 
 def read_log(path: str, sources: Sources, engine: str = "") -> Report:
@@ -41,7 +43,8 @@ def read_log(path: str, sources: Sources, engine: str = "") -> Report:
         facts, workloads=(workload,), logs=tuple(replace(log, workload="") for log in logs)
     )
     source = f"{path}: {', '.join(formats)}" if formats else path
-    return Report(judged, diagnose(judged, load_matrix()), source)
+    paths = () if path == "-" else (path,)
+    return Report(judged, diagnose(judged, load_matrix()), source, paths=paths)
 
 
 def _told_by(text: str, path: str) -> tuple[Facts, tuple[str, ...]]:
@@ -71,18 +74,24 @@ def _text_of(path: str) -> str:
     return sys.stdin.buffer.read(LOG_LIMIT).decode("utf-8", "replace")
 
 
-def exit_code(diagnosis: Diagnosis, fail_on: str, strict: bool, asked: bool) -> ExitCode:
-    """1 for findings at or above `fail_on`; 3 if a target was asked for and a gate is open."""
-    worst = max((_weight(f.severity) for t in diagnosis.targets for f in t.findings), default=-1)
-    if worst >= _THRESHOLD[fail_on]:
+def exit_code(report: Report, fail_on: str, strict: bool, asked: bool) -> ExitCode:
+    """1 for findings at or above `fail_on` that the baseline lacks.
+
+    3 if a target was asked for and a gate is open, or with `strict` any rule is.
+    """
+    targets = report.diagnosis.targets
+    new = (f for t in targets for f in t.findings if not is_known(report, t.subject, f))
+    if max((f.severity.weight for f in new), default=-1) >= _THRESHOLD[fail_on]:
         return ExitCode.NO
-    if asked and diagnosis.verdict is Verdict.CANNOT_TELL:
+    if asked and report.diagnosis.verdict is Verdict.CANNOT_TELL:
         return ExitCode.CANNOT_TELL
-    outcomes = (o for target in diagnosis.targets for o in target.outcomes)
+    outcomes = (o for target in targets for o in target.outcomes)
     if strict and any(o.kind is OutcomeKind.CANNOT_TELL for o in outcomes):
         return ExitCode.CANNOT_TELL
     return ExitCode.OK
 
 
-def _weight(severity: Severity) -> int:
-    return severity.weight
+def fleet_exit_code(fleet: Fleet, fail_on: str, strict: bool) -> ExitCode:
+    """The highest of the hosts' codes; a host whose facts could not be read counts as 3."""
+    codes = [exit_code(report, fail_on, strict, asked=True) for report in fleet.hosts]
+    return max([*codes, *(ExitCode.CANNOT_TELL for _ in fleet.unreadable)], default=ExitCode.OK)

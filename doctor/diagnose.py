@@ -67,7 +67,7 @@ def diagnose(
         listed = tuple(_all_rules() if rules is None else rules)
         targets = tuple(judge(case, matrix, listed) for case in found)
     return Diagnosis(
-        verdict=_overall(targets),
+        verdict=overall(targets),
         targets=targets,
         matrix_version=matrix.version,
         matrix_as_of=matrix.as_of,
@@ -150,7 +150,7 @@ def judge(case: Case, matrix: Matrix, rules: tuple[Rule, ...]) -> TargetDiagnosi
     primary = next((f for f in findings if f.severity is not Severity.INFO), None)
     return TargetDiagnosis(
         subject=case.workload.id if case.workload else case.scope.id,
-        verdict=_verdict(primary, outcomes),
+        verdict=verdict_of(primary, outcomes),
         primary=primary,
         findings=findings,
         missing=_missing(outcomes),
@@ -246,7 +246,8 @@ def _missing(outcomes: tuple[Outcome, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(o.missing for o in sorted(unsure, key=lambda o: not o.gate)))
 
 
-def _verdict(primary: Finding | None, outcomes: tuple[Outcome, ...]) -> Verdict:
+def verdict_of(primary: Finding | None, outcomes: tuple[Outcome, ...]) -> Verdict:
+    """The answer for one target: an error fails it, an open gate leaves it undecided."""
     if primary is not None and primary.severity is Severity.ERROR:
         return Verdict.FAIL
     undecided = (OutcomeKind.CANNOT_TELL, OutcomeKind.CRASHED)
@@ -255,7 +256,8 @@ def _verdict(primary: Finding | None, outcomes: tuple[Outcome, ...]) -> Verdict:
     return Verdict.PASS
 
 
-def _overall(targets: tuple[TargetDiagnosis, ...]) -> Verdict:
+def overall(targets: tuple[TargetDiagnosis, ...]) -> Verdict:
+    """The answer for all targets: the worst of theirs."""
     verdicts = {t.verdict for t in targets}
     for verdict in (Verdict.FAIL, Verdict.CANNOT_TELL, Verdict.PASS):
         if verdict in verdicts:

@@ -34,6 +34,8 @@ LAYERS = (
     ("examine", "scanning"),
     ("fitting",),
     ("report",),
+    ("gate",),
+    ("fleets",),
     ("checkup",),
     ("cli",),
     ("__main__",),

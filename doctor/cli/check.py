@@ -6,11 +6,23 @@ import sys
 
 import click
 
-FORMATS = ("text", "json")
+# The keys of doctor.report.FORMATS, which a test compares; importing them would cost every --help.
+FORMATS = (
+    "text",
+    "json",
+    "sarif",
+    "junit",
+    "markdown",
+    "html",
+    "github",
+    "prometheus",
+    "baseline",
+)
 
 
 @click.command("check")
 @click.option("--facts", multiple=True, metavar="FILE", help="Judge a snapshot, report or case.")
+@click.option("--facts-dir", default="", metavar="DIR", help="Judge a fleet: one file a host.")
 @click.option("--root", default="", metavar="DIR", help="Judge a mounted system; run nothing.")
 @click.option("--python", multiple=True, metavar="PATH", help="Judge this Python environment.")
 @click.option("--engine", default="", metavar="NAME[==VER]", help="Judge whether it could run.")
@@ -25,11 +37,16 @@ FORMATS = ("text", "json")
     help="Exit 1 from this severity on.",
 )
 @click.option("--strict", is_flag=True, help="Exit 3 if any rule could not decide.")
+@click.option("--baseline", default="", metavar="FILE", help="Fail only on what it does not hold.")
+@click.option("--config", default="", metavar="FILE", help="The doctor.toml with the ignore list.")
+@click.option("--no-redact", is_flag=True, help="Keep names of people and machines.")
+@click.option("-q", "--quiet", is_flag=True, help="Only each target's verdict and its cause.")
 @click.option("-v", "--verbose", is_flag=True, help="Also notes, sources and missing facts.")
 @click.pass_context
 def command(
     ctx: click.Context,
     facts: tuple[str, ...],
+    facts_dir: str,
     root: str,
     python: tuple[str, ...],
     engine: str,
@@ -38,6 +55,10 @@ def command(
     outputs: tuple[str, ...],
     fail_on: str,
     strict: bool,
+    baseline: str,
+    config: str,
+    no_redact: bool,
+    quiet: bool,
     verbose: bool,
 ) -> None:
     """Judge this host, or one that a file describes: one cause, its evidence, its remedy.
@@ -47,15 +68,34 @@ def command(
       doctor check
       doctor check --python ./.venv --engine vllm
       doctor check --facts report.yaml --format json
-      doctor check --root /mnt/image -o json=report.json
+      doctor check --root /mnt/image -o json=report.json -o html=report.html
+      doctor check --facts-dir snapshots/ -o html=fleet.html
     """
-    from doctor.checkup import check, exit_code
+    from datetime import date
+
+    from doctor.checkup import check, exit_code, fleet_exit_code
+    from doctor.errors import UsageError
     from doctor.examine import Sources
+    from doctor.gate import gate
     from doctor.report.output import emit, parse_outputs, terminal_style, write_all
+    from doctor.report.redact import redactor
 
     files = parse_outputs(outputs, FORMATS)
-    report = check(Sources(facts, root, python), engine, model)
-    style = terminal_style(sys.stdout, verbose)
+    allowed = gate(config, baseline, date.today())
+    names = None if no_redact else redactor()
+    style = terminal_style(sys.stdout, verbose, quiet)
+    if facts_dir:
+        from doctor.fleets import Question, judge_folder
+        from doctor.report.progress import Progress
+
+        if facts or root or python:
+            raise UsageError("--facts-dir stands alone", "leave --facts, --root and --python out")
+        with Progress(sys.stderr, style.width, "hosts") as progress:
+            fleet = judge_folder(facts_dir, Question(engine, model, allowed, names), progress)
+        emit(write_all(fleet, form, files, style))
+        ctx.exit(int(fleet_exit_code(fleet, fail_on, strict)))
+    found = check(Sources(facts, root, python), engine, model)
+    # Redaction comes first: ignored subjects and baselines are written as reports show them.
+    report = allowed.apply(names.report(found) if names else found)
     emit(write_all(report, form, files, style))
-    asked = bool(facts or python or engine)
-    ctx.exit(int(exit_code(report.diagnosis, fail_on, strict, asked)))
+    ctx.exit(int(exit_code(report, fail_on, strict, bool(facts or python or engine))))

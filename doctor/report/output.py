@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TextIO
 
 from doctor.errors import DoctorError, UsageError
-from doctor.report import Report, Style, renderer
+from doctor.report import Fleet, Report, Style, fleet_renderer, renderer
 
 _WIDEST = 120
 # Names of open files of this process; one that is replaced would not be seen by its reader.
 _LIVE = ("/dev/", "/proc/")
 
 
-def terminal_style(stream: TextIO, verbose: bool = False) -> Style:
+def terminal_style(stream: TextIO, verbose: bool = False, quiet: bool = False) -> Style:
     """Style for a stream: its width and colour if it is a terminal, and NO_COLOR is not set."""
     if not stream.isatty():
-        return Style(verbose=verbose)
+        return Style(verbose=verbose, quiet=quiet)
     width = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
     colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Style(max(width, 40), colour, verbose)
+    return Style(max(width, 40), colour, verbose, quiet)
 
 
 def parse_outputs(outputs: Sequence[str], formats: Sequence[str]) -> tuple[tuple[str, Path], ...]:
@@ -38,11 +38,19 @@ def parse_outputs(outputs: Sequence[str], formats: Sequence[str]) -> tuple[tuple
     return tuple(parsed)
 
 
-def write_all(report: Report, form: str, files: Sequence[tuple[str, Path]], style: Style) -> str:
+def write_all(
+    report: Report | Fleet, form: str, files: Sequence[tuple[str, Path]], style: Style
+) -> str:
     """Write the files and return the text for stdout."""
     for name, path in files:
-        write_whole(path, renderer(name)(report, Style(verbose=style.verbose)))
-    return renderer(form)(report, style)
+        write_whole(path, _render(name, report, Style(verbose=style.verbose, quiet=style.quiet)))
+    return _render(form, report, style)
+
+
+def _render(name: str, report: Report | Fleet, style: Style) -> str:
+    if isinstance(report, Fleet):
+        return fleet_renderer(name)(report, style)
+    return renderer(name)(report, style)
 
 
 def emit(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import TracebackType
 from typing import TextIO
 
 from doctor.report.clean import clean_line
@@ -12,15 +13,31 @@ _BAR_EVERY_S, _LINE_EVERY_S, _QUIET_S = 0.1, 10.0, 1.0
 _MIB = 1 << 20
 
 
-class ByteProgress:
-    """Shows bytes done of a total on a stream (stderr); silent for work under a second."""
+class Progress:
+    """Shows what is done of a total on a stream (stderr); silent for work under a second.
 
-    def __init__(self, stream: TextIO, width: int = 80) -> None:
+    `size` is how many make one `unit`: 1048576 bytes a MiB.
+    """
+
+    def __init__(self, stream: TextIO, width: int, unit: str, size: int = 1) -> None:
         self._stream = stream
+        self._unit = unit
+        self._size = size
         self._terminal = stream.isatty()
         self._width = width
         self._started = self._shown = time.monotonic()
         self._drawn = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def __call__(self, done: int, total: int, name: str) -> None:
         """Take note of progress; draw if it is time to."""
@@ -32,7 +49,7 @@ class ByteProgress:
         if self._terminal:
             self._draw(done, total, name)
         else:
-            self._stream.write(f"{_amount(done, total)} {clean_line(name)}\n")
+            self._stream.write(f"{self._amount(done, total)} {clean_line(name)}\n")
             self._stream.flush()
 
     def close(self) -> None:
@@ -44,12 +61,18 @@ class ByteProgress:
     def _draw(self, done: int, total: int, name: str) -> None:
         filled = _BAR * done // total if total else 0
         bar = "#" * filled + "." * (_BAR - filled)
-        text = f"{bar} {_amount(done, total)} {clean_line(name)}"
+        text = f"{bar} {self._amount(done, total)} {clean_line(name)}"
         self._stream.write(f"\r{text[: self._width - 1]}\x1b[K")
         self._stream.flush()
         self._drawn = True
 
+    def _amount(self, done: int, total: int) -> str:
+        whole = f"/{total // self._size}" if total else ""
+        return f"{done // self._size}{whole} {self._unit}"
 
-def _amount(done: int, total: int) -> str:
-    whole = f"/{total // _MIB}" if total else ""
-    return f"{done // _MIB}{whole} MiB"
+
+class ByteProgress(Progress):
+    """Progress in MiB."""
+
+    def __init__(self, stream: TextIO, width: int = 80) -> None:
+        super().__init__(stream, width, "MiB", _MIB)

@@ -1,0 +1,79 @@
+"""Take names of people and machines out of a report before anybody reads it.
+
+One step for all formats, and the default: reports are pasted into issues.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from doctor.facts.values import TextValue
+from doctor.probes.scrub import Scrubber
+from doctor.report import Report
+
+_SHORTEST = 5
+
+
+class Redactor:
+    """Replaces the same name by the same other one in everything it is given."""
+
+    def __init__(self, home: str, host_name: str) -> None:
+        self._scrubber = Scrubber(home, host_name)
+        user = home.rpartition("/")[2]
+        word = re.escape(user) if len(user) >= _SHORTEST else r"(?!)"
+        self._user = re.compile(rf"(?<![A-Za-z0-9]){word}(?![A-Za-z0-9])")
+        self._seen: dict[str, str] = {}
+
+    def report(self, report: Report) -> Report:
+        """The report without names, addresses, serial numbers, identifiers and tokens."""
+        redacted: Report = self.value(report)
+        return redacted
+
+    def text(self, text: str) -> str:
+        """One text, redacted."""
+        known = self._seen.get(text)
+        if known is None:
+            known = self._seen[text] = self._user.sub("user", self._scrubber.text(text))
+        return known
+
+    def value(self, value: Any) -> Any:
+        """Any value of a report; what holds nothing to hide is returned as it is."""
+        if isinstance(value, str) and not isinstance(value, Enum):
+            return self.text(value)
+        if isinstance(value, (tuple, list)):
+            changed = [self.value(item) for item in value]
+            same = all(new is old for new, old in zip(changed, value, strict=True))
+            return value if same else type(value)(changed)
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if is_dataclass(value) and not isinstance(value, (Enum, TextValue)):
+            return self._record(value)
+        return value
+
+    def _record(self, record: Any) -> Any:
+        """A copy with redacted fields, made without the constructor: values stay valid."""
+        changed = {}
+        for item in fields(record):
+            old = getattr(record, item.name)
+            new = self.value(old)
+            if new is not old:
+                changed[item.name] = new
+        if not changed:
+            return record
+        copy = object.__new__(type(record))
+        copy.__dict__.update(record.__dict__, **changed)
+        return copy
+
+
+def redactor() -> Redactor:
+    """A redactor that knows the names of this machine and of whoever runs doctor."""
+    try:
+        home = str(Path.home())
+    except RuntimeError:
+        home = ""
+    return Redactor(home, os.uname().nodename)
