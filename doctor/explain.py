@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
-from doctor.rules.registry import RULES
 from doctor.rules.engine import Rule
+from doctor.rules.registry import RULES
 
 HEADINGS = ("What", "Why", "How to fix", "Silent when", "Sources")
 
