@@ -192,10 +192,13 @@ def _logprobs(found: Any) -> tuple[float, ...]:
 
 
 def _number(value: Any) -> float:
-    """A float; NaN for what JSON cannot say (null) or should not (NaN, Infinity)."""
+    """A float; NaN for what JSON cannot say (null), or should not (NaN, Infinity, 1e999)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def _usage(found: Any) -> Usage | None:
@@ -209,7 +212,8 @@ def _usage(found: Any) -> Usage | None:
 def _timings(found: Any) -> dict[str, float]:
     if not isinstance(found, dict):
         return {}
-    return {k: float(v) for k, v in found.items() if isinstance(v, (int, float))}
+    figures = {name: _number(value) for name, value in found.items()}
+    return {name: figure for name, figure in figures.items() if math.isfinite(figure)}
 
 
 def error_text(data: Any) -> str:

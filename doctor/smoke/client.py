@@ -174,9 +174,11 @@ def http_library() -> Any:
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Answer:
-    raw = await response.content.read(BODY_LIMIT)
-    if not response.content.at_eof():
-        raise CallFault(Trouble.TOO_LONG, f"more than {BODY_LIMIT >> 20} MiB")
+    raw = bytearray()
+    async for chunk in response.content.iter_any():
+        raw += chunk
+        if len(raw) > BODY_LIMIT:
+            raise CallFault(Trouble.TOO_LONG, f"more than {BODY_LIMIT >> 20} MiB")
     return Answer(response.status, raw.decode("utf-8", "replace"), "json" in response.content_type)
 
 

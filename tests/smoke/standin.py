@@ -67,6 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/health":
             self._health()
+        elif self._lacks_key():
+            return
         elif self.path == "/v1/models" and self.fault == "401":
             self._send(401, {"error": "Unauthorized"})
         elif self.path == "/v1/models" and self.fault == "models-not-json":
@@ -116,7 +118,17 @@ class _Handler(BaseHTTPRequestHandler):
             with self.state.lock:
                 self.state.active -= 1
 
+    def _lacks_key(self) -> bool:
+        """Refuse a request without the key, in words that repeat what was sent."""
+        sent = self.headers.get("Authorization", "")
+        if self.fault != "wants-key" or sent == "Bearer sk-canary-7f3a":
+            return False
+        self._send(401, {"error": {"message": f"bad key {sent}", "type": "auth"}})
+        return True
+
     def _generate(self, raw: bytes) -> None:
+        if self._lacks_key():
+            return
         try:
             asked = json.loads(raw)
         except ValueError:
