@@ -125,6 +125,38 @@ def test_plans_of_tensorrt_llm_end_with_the_engine_builder() -> None:
 
 
 @pytest.mark.parametrize(
+    ("domain", "flag", "version", "value"),
+    [
+        ("sglang", "--enable-ep-moe", "0.5.4", "exists"),
+        ("sglang", "--enable-ep-moe", "0.5.4.post1", "renamed"),
+        ("sglang", "--nsa-decode-backend", "0.5.20", "renamed"),
+        ("sglang", "--moe-runner-backend", "0.5.23", "exists"),
+        ("lmdeploy", "--trust-remote-code", "0.12.0", "removed"),
+        ("llama.cpp", "--no-mmap", "b10000", "exists"),
+        ("llama.cpp", "--no-mmap", "b11549", "renamed"),
+    ],
+)
+def test_flags_by_version(domain: str, flag: str, version: str, value: str) -> None:
+    matches = MATRIX.claims(domain, "flag", Version(version), flag)
+    assert [m.claim.value for m in matches] == [value]
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "expected"),
+    [
+        ("trtllm_mha", "0.5.18", {"10.0|10.3"}),
+        ("trtllm_mha", "0.5.19", {"9.0|10.0|10.3|12.0|12.1"}),
+        ("trtllm_mla", "0.5.8", {"10.0|10.3"}),
+        ("cutlass_mla", "0.5.20", set()),
+    ],
+)
+def test_attention_of_sglang_by_version(key: str, version: str, expected: set[str]) -> None:
+    matches = MATRIX.claims("sglang", "attention-backend", Version(version), key)
+    allowed = [m.claim for m in matches if m.claim.value == "supported"]
+    assert {claim.when["capability"] for claim in allowed} == expected
+
+
+@pytest.mark.parametrize(
     ("domain", "architecture", "first"),
     [
         ("vllm", "Qwen3ForCausalLM", "0.8.4"),
@@ -132,6 +164,8 @@ def test_plans_of_tensorrt_llm_end_with_the_engine_builder() -> None:
         ("sglang", "GptOssForCausalLM", "0.5.0rc0"),
         ("transformers", "qwen3", "4.51.0"),
         ("transformers", "glm4_moe_lite", "5.0.0"),
+        ("llama-cpp-python", "gemma2", "0.2.80"),
+        ("llama.cpp", "kimi-k3", "b10230"),
     ],
 )
 def test_first_release_that_knows_a_model(domain: str, architecture: str, first: str) -> None:
