@@ -13,6 +13,7 @@ import msgspec
 from doctor.errors import MatrixError
 from doctor.matrix.cache import cache_folder, read_compiled, write_compiled
 from doctor.matrix.domains import SHAPES, shape_of
+from doctor.matrix.model import EngineDomain, EngineName
 from doctor.matrix.overlay import overlaid, overlay_files
 from doctor.matrix.query import Fingerprint, Matrix
 
@@ -36,6 +37,7 @@ def load_matrix(data: Path = DATA, overlays: Sequence[Path] = ()) -> Matrix:
         tuple(name for name in names if name not in SHAPES),
         lambda: fingerprint(sources),
         tuple(name for name in names if name in SHAPES),
+        lambda name: _head(name, data, files),
     )
 
 
@@ -59,6 +61,26 @@ def _read(name: str, data: Path, overlays: tuple[Path, ...]) -> Any:
     for path in layers[1:]:
         base = overlaid(base, _fresh(name, path), path)
     return base
+
+
+def _head(name: str, data: Path, overlays: tuple[Path, ...]) -> EngineName:
+    """Names of an engine's domain; from the compiled file alone if nothing lies over it."""
+    layers = list(_layers(name, data, overlays))
+    payload = _payload(name, layers[0]) if len(layers) == 1 else None
+    if payload is None:
+        domain: EngineDomain = _read(name, data, overlays)
+        return EngineName(name=domain.name, aliases=domain.aliases, packages=domain.packages)
+    return msgspec.json.decode(payload, type=EngineName)
+
+
+def _payload(name: str, source: Path) -> bytes | None:
+    """The compiled form of a domain, if one is at hand."""
+    digest = hashlib.sha256(_bytes_of(source)).hexdigest()
+    payload = read_compiled(COMPILED / f"{name}.json", digest)
+    folder = cache_folder()
+    if payload is None and folder is not None:
+        payload = read_compiled(folder / f"{name}.json", digest, own_only=True)
+    return payload
 
 
 def _layers(name: str, data: Path, overlays: tuple[Path, ...]) -> Iterator[Path]:

@@ -263,6 +263,14 @@ class Roster(Row, frozen=True, kw_only=True):
     gone: str = "removed"
 
 
+class EngineName(Struct, frozen=True, kw_only=True):
+    """The head of an engine's domain: read alone, it costs a tenth of the whole."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
 class EngineDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One engine or framework: its releases, newest first, and claims about ranges of them.
 

@@ -17,11 +17,13 @@ from doctor.matrix.launching import Launch, LaunchDomain, find_launch
 from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
     EngineDomain,
+    EngineName,
     Gpu,
     GpuDomain,
     Release,
     Variant,
 )
+from doctor.matrix.serving import ServingDomain
 from doctor.matrix.stacks import StackDomain
 from doctor.matrix.thing_query import ThingQueries
 
@@ -46,11 +48,13 @@ class Matrix(CudaQueries, ThingQueries):
         engine_names: tuple[str, ...],
         fingerprint: Callable[[], Fingerprint] = Fingerprint,
         other_names: tuple[str, ...] = (),
+        read_head: Callable[[str], EngineName] | None = None,
     ) -> None:
         self._read = read
         self.engine_names = engine_names
         self.other_names = other_names
         self._fingerprint = fingerprint
+        self._read_head = read_head or read
         self._engines: dict[str, EngineDomain] = {}
         self._indexes: dict[str, EngineIndex] = {}
         self._builds: dict[tuple[str, str], tuple[tuple[Release, Variant, Version], ...]] = {}
@@ -105,15 +109,18 @@ class Matrix(CudaQueries, ThingQueries):
         return self._engines[name]
 
     @cached_property
+    def _heads(self) -> tuple[EngineName, ...]:
+        return tuple(self._read_head(name) for name in self.engine_names)
+
+    @cached_property
     def engine_packages(self) -> dict[str, str]:
         """Engine or framework domain by the (normalised) name of a distribution that carries it."""
-        domains = (self.engine(name) for name in self.engine_names)
-        return {package: d.name for d in domains if d for package in d.packages}
+        return {package: head.name for head in self._heads for package in head.packages}
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
-        domains = (self.engine(name) for name in self.engine_names)
-        return {alias.lower(): d.name for d in domains if d for alias in (d.name, *d.aliases)}
+        heads = self._heads
+        return {alias.lower(): head.name for head in heads for alias in (head.name, *head.aliases)}
 
     def canonical(self, name: str) -> str | None:
         """The domain of an engine by its name, an alias ("pytorch") or a package of it."""
@@ -189,6 +196,12 @@ class Matrix(CudaQueries, ThingQueries):
         """How servers of engines are started, asked and stopped."""
         domain: LaunchDomain = self._read("launch")
         return domain.launches
+
+    @cached_property
+    def serving(self) -> ServingDomain:
+        """Lengths of real requests, and what a running server should reach."""
+        domain: ServingDomain = self._read("serving")
+        return domain
 
     def launch(self, engine: str, version: Version | None = None) -> Launch | None:
         """The row of an engine's server for a version, or for its newest known range."""

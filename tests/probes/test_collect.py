@@ -71,8 +71,9 @@ def test_no_text_stops_a_probe(tmp_path: Path, text: str) -> None:
 @pytest.mark.real
 def test_a_user_who_may_do_little(tmp_path: Path) -> None:
     build(str(tmp_path / "doctor.pyz"))
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder.name != "tmp":
+            folder.chmod(folder.stat().st_mode | 0o055)
     secret = tmp_path / "env"
     venv.create(secret, with_pip=False)
     secret.chmod(0o700)
