@@ -52,8 +52,10 @@ def _device() -> str:
     """The first device that llama.cpp computes on: an accelerator if it has one."""
     import xllamacpp
 
-    names = [str(device.get("description") or "") for device in xllamacpp.get_device_info()]
-    return names[0] if names else "the CPU"
+    for device in xllamacpp.get_device_info():
+        name = str(device.get("description") or device.get("name") or "")
+        return f"the CPU ({name})" if str(device.get("name")) == "CPU" else name
+    return "the CPU"
 
 
 def _serve(asked: argparse.Namespace) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,21 +12,28 @@ from dataclasses import replace
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
 from doctor.matrix.launching import Launch
+from doctor.probes import pci
+from doctor.probes.local import LocalHost
+from doctor.smoke import allreduce
 from doctor.smoke.ask import Ask
 from doctor.smoke.client import Client, http_library
 from doctor.smoke.known import tolerance_for
 from doctor.smoke.ladder import Climb, climb
 from doctor.smoke.launch import launch_row
 from doctor.smoke.outcome import SmokeOutcome, SmokeVerdict
+from doctor.smoke.prepare import HOST, Prepared, prepare
 from doctor.smoke.process import ended_by_signals
 from doctor.smoke.reach import reach
 from doctor.smoke.secret import Secret
-from doctor.smoke.serve import Served, serving
+from doctor.smoke.serve import serving
+from doctor.smoke.steps import State, Step
 from doctor.smoke.target import Target
 
 URL_WAIT_S, ANSWER_S, FIRST_S = 10.0, 60.0, 180.0
 # A fault in one of these means that the server never became ready.
 _START_STEPS = frozenset({"process", "port", "health"})
+# Their devices are not reached by torch alone.
+_OTHER_VENDORS = frozenset({"vllm-ascend", "mindie"})
 
 
 def smoke(ask: Ask, matrix: Matrix, say: Callable[[str], None] = lambda _: None) -> SmokeOutcome:
@@ -60,37 +69,78 @@ def _running(ask: Ask, matrix: Matrix) -> SmokeOutcome:
 
 
 def _launched(ask: Ask, matrix: Matrix, say: Callable[[str], None]) -> SmokeOutcome:
-    with serving(ask, matrix, say) as served:
-        done = _climb(completed(served.target, ask, served.prepared.plan.row, matrix), ask.key)
+    prepared = prepare(ask, matrix)
+    plain = _planned(prepared)
+    checks = _device_checks(prepared, ask, say)
+    fault = next((step for step in checks if step.state is State.FAILED), None)
+    if fault is not None:
+        # An engine whose devices cannot add up would hang without a word.
+        return replace(plain, steps=checks, fault=fault)
+    with serving(prepared, ask, say) as served:
+        row = prepared.plan.row
+        done = _climb(completed(served.target, ask, row, matrix), ask.key)
     fault = done.first_fault
-    verdict = SmokeVerdict.PROVEN if done.is_proven else SmokeVerdict.NOT_PROVEN
-    if fault is not None and fault.name in _START_STEPS:
-        verdict = SmokeVerdict.NOT_LAUNCHED
-    return _outcome_of(served, done, verdict, matrix, ask)
-
-
-def _outcome_of(
-    served: Served, done: Climb, verdict: SmokeVerdict, matrix: Matrix, ask: Ask
-) -> SmokeOutcome:
-    prepared, fault = served.prepared, done.first_fault
     proves, open_ = reach(done.known, prepared.model.form, done.steps, served.device)
-    return SmokeOutcome(
-        verdict=verdict,
-        steps=done.steps,
-        url=served.target.url,
-        engine=prepared.plan.row.engine,
-        version=str(prepared.place.version or ""),
+    return replace(
+        plain,
+        verdict=_verdict(done),
+        steps=(*checks, *done.steps),
         model=done.model,
-        command=served.command,
         proves=proves,
-        leaves_open=open_,
-        notes=prepared.plan.notes,
+        leaves_open=(*open_, *_unused_devices(served.device)),
         fault=fault,
         log_cause=served.log_cause(matrix, ask.key) if fault else None,
         log_path=served.kept_log(keep=fault is not None),
         stopped=served.stopped,
         record=done.record,
     )
+
+
+def _planned(prepared: Prepared) -> SmokeOutcome:
+    """The outcome of a server that was planned and not started."""
+    return SmokeOutcome(
+        verdict=SmokeVerdict.NOT_LAUNCHED,
+        steps=(),
+        url=f"http://{HOST}:{prepared.port}",
+        engine=prepared.plan.row.engine,
+        version=str(prepared.place.version or ""),
+        model=prepared.model.name or prepared.model.path,
+        command=prepared.plan.argv,
+        notes=prepared.plan.notes,
+    )
+
+
+def _verdict(done: Climb) -> SmokeVerdict:
+    if done.is_proven:
+        return SmokeVerdict.PROVEN
+    at = done.first_fault.name if done.first_fault else ""
+    return SmokeVerdict.NOT_LAUNCHED if at in _START_STEPS else SmokeVerdict.NOT_PROVEN
+
+
+def _device_checks(prepared: Prepared, ask: Ask, say: Callable[[str], None]) -> tuple[Step, ...]:
+    """The all-reduce check, where an engine with torch shares its work among devices."""
+    shares = [ask.args.get(f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline")]
+    ranks = math.prod(share for share in shares if isinstance(share, int))
+    engine = prepared.plan.row.engine
+    if ranks < 2:
+        return ()
+    if not prepared.place.has_torch or engine in _OTHER_VENDORS:
+        return (Step(allreduce.NAME, State.SKIPPED, "there is no torch here that could try it"),)
+    say(f"letting {ranks} ranks add up")
+    kind = "cpu" if engine.endswith("-cpu") else "cuda"
+    env = dict(os.environ)
+    return (allreduce.all_reduce(prepared.place.python, kind, ranks, env),)
+
+
+def _unused_devices(device: str) -> tuple[str, ...]:
+    """A machine with accelerators of which none was used leaves them open."""
+    if "CPU" not in device:
+        return ()
+    functions = pci.read(LocalHost()).value or ()
+    makers = dict.fromkeys(f.vendor for f in functions if f.vendor)
+    if not makers:
+        return ()
+    return (f"the accelerators of this machine ({', '.join(makers)}): name an engine for them",)
 
 
 def completed(target: Target, ask: Ask, row: Launch | None, matrix: Matrix) -> Target:

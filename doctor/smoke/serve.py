@@ -17,7 +17,7 @@ from doctor.matrix import Matrix
 from doctor.smoke.ask import Ask
 from doctor.smoke.cause import LogCause, cause_of
 from doctor.smoke.launch import LaunchError
-from doctor.smoke.prepare import HOST, Prepared, environment, prepare
+from doctor.smoke.prepare import HOST, Prepared, environment
 from doctor.smoke.process import ServerProcess
 from doctor.smoke.secret import Secret
 from doctor.smoke.target import Target
@@ -64,12 +64,11 @@ class Served:
 
 
 @contextmanager
-def serving(ask: Ask, matrix: Matrix, say: Callable[[str], None]) -> Iterator[Served]:
-    """Start the engine that was asked for; stop it at the end.
+def serving(prepared: Prepared, ask: Ask, say: Callable[[str], None]) -> Iterator[Served]:
+    """Start a server that was planned; stop it at the end.
 
     Raises UsageError or LaunchError if it cannot be started.
     """
-    prepared = prepare(ask, matrix)
     row = prepared.plan.row
     folder = Path(tempfile.mkdtemp(prefix="doctor-smoke-"))
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doctor.errors import UsageError
-from doctor.facts import Scope, Version
+from doctor.facts import Package, Scope, Version
 from doctor.matrix.launching import Launch
 from doctor.probes import scopes
 from doctor.probes.dists import normalized
@@ -26,7 +26,7 @@ _INSTALLS = ("/usr/local/Ascend/mindie/latest/mindie-service",)
 class Place:
     """Where an engine lives: its Python, the folder of its commands, its version if known.
 
-    `install` is the folder of an engine that is no Python package.
+    `install` is the folder that it was put in: its own, or site-packages.
     """
 
     python: str = ""
@@ -111,16 +111,17 @@ def _in_environment(row: Launch, python: str) -> Place:
     for scope in found:
         installed = scope.package(package)
         if installed is not None and installed.version is not None:
-            return _place(scope, installed.version)
+            return _place(scope, installed)
     where = f"is not in {python[:200]}" if python else "is in no Python environment here"
     raise LaunchError(f"{row.package} {where}", "name its environment with --python")
 
 
-def _place(scope: Scope, version: Version) -> Place:
+def _place(scope: Scope, installed: Package) -> Place:
     folder = f"{scope.root}/bin"
     info = scope.python.value
     executable = info.executable if info and info.executable else f"{folder}/python3"
-    return Place(executable, folder, version=version, has_torch=scope.package("torch") is not None)
+    has_torch = scope.package("torch") is not None
+    return Place(executable, folder, installed.location, installed.version, has_torch)
 
 
 def _is_at(scope: Scope, named: str) -> bool:
