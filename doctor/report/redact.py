@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor.facts.values import TextValue
+from doctor.findings import Finding
 from doctor.probes.scrub import Scrubber
 from doctor.report import Report
 
@@ -28,9 +29,11 @@ class Redactor:
         word = re.escape(user) if len(user) >= _SHORTEST else r"(?!)"
         self._user = re.compile(rf"(?<![A-Za-z0-9]){word}(?![A-Za-z0-9])")
         self._seen: dict[str, str] = {}
+        self._findings: dict[int, Finding] = {}
 
     def report(self, report: Report) -> Report:
         """The report without names, addresses, serial numbers, identifiers and tokens."""
+        self._findings.clear()
         redacted: Report = self.value(report)
         return redacted
 
@@ -56,7 +59,17 @@ class Redactor:
         return value
 
     def _record(self, record: Any) -> Any:
-        """A copy with redacted fields, made without the constructor: values stay valid."""
+        """A copy with redacted fields, made without the constructor: values stay valid.
+
+        One finding stands in several places of a report, and must stay one.
+        """
+        if isinstance(record, Finding):
+            if id(record) not in self._findings:
+                self._findings[id(record)] = self._copy(record)
+            return self._findings[id(record)]
+        return self._copy(record)
+
+    def _copy(self, record: Any) -> Any:
         changed = {}
         for item in fields(record):
             old = getattr(record, item.name)

@@ -1,0 +1,198 @@
+"""One host as a page for people: the cause, its evidence, the commands; the ladder beside it."""
+
+from __future__ import annotations
+
+from doctor.findings import Finding, TargetDiagnosis, Verdict
+from doctor.report import Report, Style
+from doctor.report.fingerprint import is_known
+from doctor.report.html_machine import devices, environments
+from doctor.report.html_page import (
+    STATES,
+    TONES,
+    VERDICTS,
+    badge,
+    esc,
+    evidence,
+    fixes,
+    icon,
+    page,
+    sources,
+    title_of,
+)
+from doctor.report.ladder import Step, ladder
+from doctor.report.pages import page as rule_page
+
+_MISSING_SHOWN = 400
+_KINDS = {
+    OutcomeKind.FINDINGS: "found something",
+    OutcomeKind.CLEAN: "found nothing",
+    OutcomeKind.NOT_APPLICABLE: "do not apply here",
+    OutcomeKind.CANNOT_TELL: "lacked a fact",
+    OutcomeKind.CRASHED: "crashed",
+}
+
+
+def render(report: Report, style: Style) -> str:
+    """The page of one host."""
+    word = VERDICTS[report.diagnosis.verdict][1]
+    targets = "".join(_target(report, target) for target in report.diagnosis.targets)
+    rest = f"{devices(report.facts)}{environments(report.facts)}{_hidden(report)}"
+    body = (
+        f'{_head(report)}<main class="wrap" id="main" tabindex="-1"><div class="columns">'
+        f'<div class="stack">{targets}</div>'
+        f'<aside class="side card" aria-label="Ladder">{_ladder(report)}</aside>'
+        f'<div class="stack">{rest}</div></div></main>{_foot(report)}'
+    )
+    return page(f"{word}: {report.name or report.source}", body, "page.js")
+
+
+def _head(report: Report) -> str:
+    tone, word = VERDICTS[report.diagnosis.verdict]
+    brand = f"<b>doctor</b> <span>{esc(report.source)}</span>"
+    return (
+        f'<header class="top"><div class="wrap"><p class="brand">{brand}</p>'
+        f'<div class="verdict {tone}">{icon(tone)}<h1><b>{word}.</b> {_sentence(report)}</h1></div>'
+        "</div></header>"
+    )
+
+
+def _sentence(report: Report) -> str:
+    """Who cannot work; why is said below, larger."""
+    targets = report.diagnosis.targets
+    failed = [t for t in targets if t.verdict is Verdict.FAIL]
+    if failed:
+        who = "This host" if failed[0].subject == "host" else esc(failed[0].subject)
+        many = f"{len(failed)} of {len(targets)} targets will not work"
+        return many if len(targets) > 1 else f"{who} will not work"
+    if report.diagnosis.verdict is Verdict.CANNOT_TELL:
+        return "A fact that decides is missing"
+    if not targets:
+        return "No accelerator here, and no target was asked for"
+    warned = any(t.primary for t in targets)
+    return "It works, but read the warning" if warned else "Nothing stands in the way"
+
+
+def _ladder(report: Report) -> str:
+    steps = "".join(_step(step) for step in ladder(report.facts, report.diagnosis))
+    return f'<h2>What is there, from the ground up</h2><ol class="ladder">{steps}</ol>'
+
+
+def _step(step: Step) -> str:
+    tone, word = STATES.get(step.state, ("none", step.state))
+    return (
+        f'<li class="{tone}">{icon(tone)}<div><span class="rung">{step.rung.value}</span>'
+        f'<span class="state">{word}</span>'
+        f'<div class="seen">{esc(step.observed, 600)}</div></div></li>'
+    )
+
+
+def _target(report: Report, target: TargetDiagnosis) -> str:
+    tone = TONES[target.primary.severity] if target.primary else VERDICTS[target.verdict][0]
+    parts = [
+        f'<section class="card target primary {tone}">'
+        f"<header><h2>{esc(target.subject)}</h2>{badge(target.verdict)}</header>"
+    ]
+    if target.primary:
+        parts.append(_primary(report, target, target.primary))
+    rest = [f for f in target.findings if f is not target.primary]
+    parts.append(_also(report, target, rest))
+    parts.append(_candidates(target))
+    parts += [_missing(target), _counts(target)]
+    return "".join(parts) + "</section>"
+
+
+def _primary(report: Report, target: TargetDiagnosis, finding: Finding) -> str:
+    page_of_rule = rule_page(finding.code)
+    sections = page_of_rule.sections if page_of_rule else {}
+    why = sections.get("Why", "")
+    return (
+        f"<h3>{title_of(finding.cause)}</h3>"
+        f'<p class="lead">{esc(finding.message)}</p>'
+        + (f'<p class="why"><b>Why:</b> {esc(why)}</p>' if why else "")
+        + f"{_extrapolated(finding)}{evidence(finding)}"
+        f"{fixes(finding.remedies, sections.get('How to fix', ''))}"
+        f"{sources(finding)}{_tags(report, target, finding)}"
+    )
+
+
+def _tags(report: Report, target: TargetDiagnosis, finding: Finding) -> str:
+    known = " · known from the baseline" if is_known(report, target.subject, finding) else ""
+    return (
+        f'<p class="note">{finding.severity.value} on the rung <b>{finding.rung.value}</b>{known}'
+        f" · more: <code>doctor explain {esc(finding.code)}</code></p>"
+    )
+
+
+def _extrapolated(finding: Finding) -> str:
+    if not finding.extrapolated:
+        return ""
+    return f'<p class="why">Extrapolated from {esc(finding.extrapolated)}.</p>'
+
+
+def _also(report: Report, target: TargetDiagnosis, rest: list[Finding]) -> str:
+    if not rest:
+        return ""
+    heading = "Found as well; often a consequence" if target.primary else "Good to know"
+    rows = "".join(_other(report, target, finding) for finding in rest)
+    return f'<div class="also"><p>{heading}</p>{rows}</div>'
+
+
+def _other(report: Report, target: TargetDiagnosis, finding: Finding) -> str:
+    tone = TONES[finding.severity]
+    word = STATES[finding.severity.value][1]
+    return (
+        f'<details class="{tone}"><summary><b>{title_of(finding.cause)}</b> ({word}): '
+        f"{esc(finding.message)}</summary>{evidence(finding)}{fixes(finding.remedies)}"
+        f"{sources(finding)}{_tags(report, target, finding)}</details>"
+    )
+
+
+def _candidates(target: TargetDiagnosis) -> str:
+    rows = "".join(
+        f"<li><b>{title_of(s.cause)}</b>{f': {esc(s.decide)}' if s.decide else ''}</li>"
+        for s in target.candidates
+    )
+    if not rows:
+        return ""
+    heading = '<p class="label">What the log may also mean, and what settles it</p>'
+    return f'{heading}<ul class="evidence">{rows}</ul>'
+
+
+def _missing(target: TargetDiagnosis) -> str:
+    if not target.missing:
+        return ""
+    names = "".join(f"<li><code>{esc(n)}</code></li>" for n in target.missing[:_MISSING_SHOWN])
+    is_open = " open" if target.verdict is Verdict.CANNOT_TELL else ""
+    return (
+        f'<details class="label"{is_open}><summary>{len(target.missing)} facts were not known'
+        f'</summary><ul class="missing">{names}</ul></details>'
+    )
+
+
+def _counts(target: TargetDiagnosis) -> str:
+    kinds = Counter(outcome.kind for outcome in target.outcomes)
+    words = ", ".join(f"{kinds[kind]} {word}" for kind, word in _KINDS.items() if kinds[kind])
+    return f'<p class="note">{len(target.outcomes)} rules: {words}.</p>' if words else ""
+
+
+def _hidden(report: Report) -> str:
+    rows = []
+    for hidden in report.hidden:
+        until = f", until {esc(hidden.until)}" if hidden.until else ""
+        cause = f"<b>{title_of(hidden.finding.cause)}</b> of {esc(hidden.target)}"
+        rows.append(f"<li>{cause}: {esc(hidden.reason)}{until}</li>")
+    rows += [f"<li>{esc(note)}</li>" for note in report.notes]
+    if not rows:
+        return ""
+    listed = f'<ul class="evidence">{"".join(rows)}</ul>'
+    return f'<section class="card"><h2>Ignored on purpose</h2>{listed}</section>'
+
+
+def _foot(report: Report) -> str:
+    as_of = esc(report.diagnosis.matrix_as_of)
+    version = esc(report.diagnosis.matrix_version)
+    return (
+        f'<footer class="wrap">Judged by the compatibility matrix of {as_of}'
+        f"{f' (version {version})' if version else ''}. What is not known is never taken for "
+        "absent.</footer>"
+    )
