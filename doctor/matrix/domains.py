@@ -21,6 +21,7 @@ from doctor.matrix.model import (
     EngineDomain,
     GpuDomain,
 )
+from doctor.matrix.serving import ServingDomain
 from doctor.matrix.stacks import StackDomain
 
 # Domains that are not engines or frameworks; every other file is an EngineDomain.
@@ -35,6 +36,7 @@ SHAPES: dict[str, Any] = {
     "launch": LaunchDomain,
     "memory": MemoryDomain,
     "models": ModelDomain,
+    "serving": ServingDomain,
     "signatures": SignatureDomain,
     "stacks": StackDomain,
     "xid": XidDomain,
@@ -57,6 +59,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "images": ("repository", "tag", "since"),
     "kv_formats": ("key",),
     "launches": ("engine", "since"),
+    "lengths": ("key",),
     "models": ("repo",),
     "npus": ("key",),
     "pools": ("engine", "generation", "since"),
@@ -67,6 +70,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "signatures": ("id",),
     "socs": ("capability",),
     "splits": ("engine",),
+    "targets": ("key",),
     "thumbs": ("key",),
     "toolkits": ("version",),
     "traits": ("architecture",),

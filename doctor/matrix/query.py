@@ -48,13 +48,13 @@ class Matrix(CudaQueries, ThingQueries):
         engine_names: tuple[str, ...],
         fingerprint: Callable[[], Fingerprint] = Fingerprint,
         other_names: tuple[str, ...] = (),
-        read_head: Callable[[str], EngineName] | None = None,
+        read_heads: Callable[[], tuple[EngineName, ...]] | None = None,
     ) -> None:
         self._read = read
         self.engine_names = engine_names
         self.other_names = other_names
         self._fingerprint = fingerprint
-        self._read_head = read_head or read
+        self._read_heads = read_heads
         self._engines: dict[str, EngineDomain] = {}
         self._indexes: dict[str, EngineIndex] = {}
         self._builds: dict[tuple[str, str], tuple[tuple[Release, Variant, Version], ...]] = {}
@@ -109,17 +109,23 @@ class Matrix(CudaQueries, ThingQueries):
         return self._engines[name]
 
     @cached_property
-    def _heads(self) -> tuple[EngineName, ...]:
-        return tuple(self._read_head(name) for name in self.engine_names)
+    def heads(self) -> tuple[EngineName, ...]:
+        """Names, aliases and packages of all engines."""
+        if self._read_heads is not None:
+            return self._read_heads()
+        domains: list[EngineDomain] = [self._read(name) for name in self.engine_names]
+        return tuple(
+            EngineName(name=d.name, aliases=d.aliases, packages=d.packages) for d in domains
+        )
 
     @cached_property
     def engine_packages(self) -> dict[str, str]:
         """Engine or framework domain by the (normalised) name of a distribution that carries it."""
-        return {package: head.name for head in self._heads for package in head.packages}
+        return {package: head.name for head in self.heads for package in head.packages}
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
-        heads = self._heads
+        heads = self.heads
         return {alias.lower(): head.name for head in heads for alias in (head.name, *head.aliases)}
 
     def canonical(self, name: str) -> str | None:

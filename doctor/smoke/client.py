@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,7 @@ class Client:
 
     async def stream(
         self, request: Request, timeout_s: float | None = None
-    ) -> AsyncIterator[tuple[float, Piece]]:
+    ) -> AsyncGenerator[tuple[float, Piece], None]:
         """Generate, and yield each piece with the time at which it came.
 
         Raises CallFault; a stream that ends without its end mark is TRUNCATED.

@@ -1,0 +1,152 @@
+"""How to speak with a server, found out before anything is measured.
+
+Which model, which interface, whether answers can be given a fixed length, how many tokens
+a word makes, how long a request may be.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import product
+
+from doctor.errors import DoctorError
+from doctor.smoke.bench.ask import BenchAsk
+from doctor.smoke.bench.lengths import Lengths, Pair
+from doctor.smoke.bench.prompts import Measure, Prose, measured
+from doctor.smoke.calls import CallFault, Completion, Request, Trouble
+from doctor.smoke.client import Client
+
+# A server answers so if it does not know a path, or does not take a form of request.
+_NOT_THIS_WAY = frozenset({400, 404, 405, 415, 422, 501})
+_TOO_LONG = frozenset({400, 413, 422, 500})
+_FEW, _MANY = 8, 40
+_SHORTEST_CONTEXT, _REFINEMENTS = 16, 2
+# Words make a few tokens more or less than measured.
+_MARGIN = 0.95
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of one server.
+
+    `forced` says that it takes a wish for answers of a fixed length; `context` is how many
+    tokens a request may have, None if nothing that was asked for is too long.
+    """
+
+    model: str
+    chat: bool = False
+    forced: bool = True
+    measure: Measure = field(default_factory=lambda: Measure(0.0, 1.0))
+    context: int | None = None
+
+    def request(self, prose: Prose, pair: Pair) -> Request:
+        """A request of about these lengths."""
+        return self.of_words(prose.words(self.measure.words(pair[0])), pair[1])
+
+    def of_words(self, text: str, output: int) -> Request:
+        """A request with this prompt."""
+        extra = {"ignore_eos": True} if self.forced else {}
+        if self.chat:
+            messages = ({"role": "user", "content": text},)
+            return Request(self.model, messages=messages, max_tokens=output, extra=extra)
+        return Request(self.model, text, max_tokens=output, extra=extra)
+
+
+async def agree(client: Client, ask: BenchAsk) -> tuple[Terms, Lengths]:
+    """Find the terms, and the lengths cut to what the server takes. Raises DoctorError."""
+    prose = Prose(f"terms {ask.seed}")
+    try:
+        model = ask.model or await _served(client)
+        terms, few = await _form(client, ask, model, prose)
+        many = await client.collect(terms.of_words(prose.words(_MANY), 1))
+        measure = measured((_FEW, _prompt_tokens(few)), (_MANY, _prompt_tokens(many)))
+        terms = Terms(terms.model, terms.chat, terms.forced, measure)
+        return await _fitted(client, terms, prose, ask.lengths)
+    except CallFault as fault:
+        raise _no_terms(fault) from None
+
+
+def _no_terms(fault: CallFault) -> DoctorError:
+    hints = {
+        Trouble.UNAUTHORIZED: "--api-key env:NAME or file:PATH",
+        Trouble.REFUSED: "does the server run? doctor smoke URL tells more",
+        Trouble.TIMED_OUT: "is it loading? allow more with --timeout",
+    }
+    text = f"the server cannot be measured: {fault.trouble.value}: {fault.text}"
+    return DoctorError(text, hints.get(fault.trouble, "doctor smoke URL tells more"))
+
+
+async def _served(client: Client) -> str:
+    """The first model that is listed; "" if there is no list: many servers need no name."""
+    answer = await client.get("/v1/models")
+    if answer.status in (401, 403):
+        raise CallFault(Trouble.UNAUTHORIZED, "it wants an API key", answer.status)
+    data = answer.data
+    rows = data.get("data") if isinstance(data, dict) else None
+    first = rows[0] if isinstance(rows, list) and rows else None
+    name = first.get("id") if isinstance(first, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+async def _form(
+    client: Client, ask: BenchAsk, model: str, prose: Prose
+) -> tuple[Terms, Completion]:
+    """The first interface that answers, completions before chat; the first answer with it."""
+    chats = (False, True) if ask.chat is None else (ask.chat,)
+    refusal: CallFault | None = None
+    for chat, forced in product(chats, (True, False)):
+        terms = Terms(model, chat, forced)
+        try:
+            return terms, await client.collect(terms.of_words(prose.words(_FEW), 1))
+        except CallFault as fault:
+            if fault.status not in _NOT_THIS_WAY:
+                raise
+            refusal = refusal or fault
+    raise refusal or CallFault(Trouble.NOT_JSON, "no way to ask")
+
+
+def _prompt_tokens(answer: Completion) -> int:
+    if answer.usage is None or not answer.usage.prompt_tokens:
+        raise DoctorError(
+            "streams of this server do not say how many tokens they had: nothing can be counted",
+            "an engine whose streams honour stream_options.include_usage",
+        )
+    return answer.usage.prompt_tokens
+
+
+async def _fitted(
+    client: Client, terms: Terms, prose: Prose, lengths: Lengths
+) -> tuple[Terms, Lengths]:
+    """Try the longest request; if it is refused, search for what is taken."""
+    top = sum(lengths.longest)
+    if await _takes(client, terms, prose, lengths.longest):
+        return terms, lengths
+    low, high = top, top
+    while low > _SHORTEST_CONTEXT:
+        low //= 2
+        if await _takes(client, terms, prose, lengths.fit(low).longest):
+            break
+        high = low
+    else:
+        raise DoctorError("the server refuses even the shortest requests", "--lengths 8x8")
+    for _ in range(_REFINEMENTS):
+        middle = (low + high) // 2
+        taken = await _takes(client, terms, prose, lengths.fit(middle).longest)
+        low, high = (middle, high) if taken else (low, middle)
+    context = int(low * _MARGIN)
+    fitted = Terms(terms.model, terms.chat, terms.forced, terms.measure, context)
+    return fitted, lengths.fit(context)
+
+
+async def _takes(client: Client, terms: Terms, prose: Prose, pair: Pair) -> bool:
+    """Tell whether a request of these lengths begins to be answered."""
+    try:
+        async with aclosing(client.stream(terms.request(prose, pair))) as pieces:
+            async for _ in pieces:
+                return True
+    except CallFault as fault:
+        if fault.status not in _TOO_LONG:
+            raise
+        return False
+    return True
