@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from doctor.findings import Finding, TargetDiagnosis, Verdict
+from collections import Counter
+
+from doctor.findings import Finding, OutcomeKind, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
 from doctor.report.fingerprint import is_known
 from doctor.report.html_machine import devices, environments
