@@ -45,6 +45,7 @@ def compile_matrix(data: Path, into: Path) -> list[Path]:
     from doctor.matrix.cache import write_compiled
     from doctor.matrix.compile import compile_domain
     from doctor.matrix.domains import shape_of
+    from doctor.matrix.load import NAMES
 
     compiled = []
     for source in sorted(data.glob("*.yaml")):
@@ -52,4 +53,16 @@ def compile_matrix(data: Path, into: Path) -> list[Path]:
         payload = compile_domain(source, shape_of(source.stem))
         write_compiled(target, payload, hashlib.sha256(source.read_bytes()).hexdigest())
         compiled.append(target)
-    return compiled
+    names = into / NAMES
+    write_compiled(names, *_names(data))
+    return [*compiled, names]
+
+
+def _names(data: Path) -> tuple[bytes, str]:
+    """Names of all engines, and the version of the matrix that they are of."""
+    import msgspec
+
+    from doctor.matrix import load_matrix
+
+    matrix = load_matrix(data)
+    return msgspec.json.encode(matrix.heads), matrix.version

@@ -13,12 +13,13 @@ import msgspec
 from doctor.errors import MatrixError
 from doctor.matrix.cache import cache_folder, read_compiled, write_compiled
 from doctor.matrix.domains import SHAPES, shape_of
-from doctor.matrix.model import EngineDomain, EngineName
+from doctor.matrix.model import EngineDomain, EngineName, head_of
 from doctor.matrix.overlay import overlaid, overlay_files
 from doctor.matrix.query import Fingerprint, Matrix
 
 DATA = Path(__file__).parent / "data"
 COMPILED = Path(__file__).parent / "compiled"
+NAMES = "names.json"
 
 _AS_OF = re.compile(rb"^as_of: *['\"]?(\d{4}-\d\d-\d\d)", re.MULTILINE)
 
@@ -37,7 +38,7 @@ def load_matrix(data: Path = DATA, overlays: Sequence[Path] = ()) -> Matrix:
         tuple(name for name in names if name not in SHAPES),
         lambda: fingerprint(sources),
         tuple(name for name in names if name in SHAPES),
-        lambda name: _head(name, data, files),
+        lambda: _heads(sources, data, files),
     )
 
 
@@ -63,24 +64,28 @@ def _read(name: str, data: Path, overlays: tuple[Path, ...]) -> Any:
     return base
 
 
-def _head(name: str, data: Path, overlays: tuple[Path, ...]) -> EngineName:
-    """Names of an engine's domain; from the compiled file alone if nothing lies over it."""
-    layers = list(_layers(name, data, overlays))
-    payload = _payload(name, layers[0]) if len(layers) == 1 else None
-    if payload is None:
-        domain: EngineDomain = _read(name, data, overlays)
-        return EngineName(name=domain.name, aliases=domain.aliases, packages=domain.packages)
-    return msgspec.json.decode(payload, type=EngineName)
+def _heads(
+    sources: Sequence[Path], data: Path, overlays: tuple[Path, ...]
+) -> tuple[EngineName, ...]:
+    """Names, aliases and packages of all engines, kept beside the compiled domains.
 
-
-def _payload(name: str, source: Path) -> bytes | None:
-    """The compiled form of a domain, if one is at hand."""
-    digest = hashlib.sha256(_bytes_of(source)).hexdigest()
-    payload = read_compiled(COMPILED / f"{name}.json", digest)
+    Most checks only ask which package belongs to which engine; that must not cost the
+    reading of every domain.
+    """
+    version = fingerprint(sources).version
     folder = cache_folder()
-    if payload is None and folder is not None:
-        payload = read_compiled(folder / f"{name}.json", digest, own_only=True)
-    return payload
+    kept = folder / NAMES if folder else None
+    payload = read_compiled(COMPILED / NAMES, version)
+    if payload is None and kept:
+        payload = read_compiled(kept, version, own_only=True)
+    if payload is not None:
+        return msgspec.json.decode(payload, type=tuple[EngineName, ...])
+    names = sorted({path.stem for path in sources} - set(SHAPES))
+    domains: list[EngineDomain] = [_read(name, data, overlays) for name in names]
+    heads = tuple(map(head_of, domains))
+    if kept:
+        write_compiled(kept, msgspec.json.encode(heads), version)
+    return heads
 
 
 def _layers(name: str, data: Path, overlays: tuple[Path, ...]) -> Iterator[Path]:

@@ -285,3 +285,8 @@ class EngineDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     releases: tuple[Release, ...] = ()
     claims: tuple[Claim, ...] = ()
     rosters: tuple[Roster, ...] = ()
+
+
+def head_of(domain: EngineDomain) -> EngineName:
+    """The head of a domain."""
+    return EngineName(name=domain.name, aliases=domain.aliases, packages=domain.packages)
