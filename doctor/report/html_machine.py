@@ -20,9 +20,9 @@ def devices(facts: Facts) -> str:
 
 def _device(device: Device) -> str:
     name = device.name.value or device.pci_id.value or device.vendor
-    text = f"<span><b>{esc(device.id)}</b> {esc(name)}{_details(device)}</span>"
+    text = f"<span><b>{esc(device.id)}</b> {esc(name)}</span>"
     head = f'<div class="head">{text}<span>{_memory(device)}</span></div>'
-    return f'<div class="row">{head}{_bar(device)}</div>'
+    return f'<div class="row">{head}{_bar(device)}{_details(device)}</div>'
 
 
 def _details(device: Device) -> str:
@@ -35,7 +35,7 @@ def _details(device: Device) -> str:
     health = device.health.value
     if health and health.temperature_c is not None:
         parts.append(f"{health.temperature_c} °C")
-    return f' <span class="note">{esc(", ".join(parts))}</span>' if parts else ""
+    return f'<p class="note">{esc(", ".join(parts))}</p>' if parts else ""
 
 
 def _memory(device: Device) -> str:
