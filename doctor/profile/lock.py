@@ -40,9 +40,9 @@ class LockedPackage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Lock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A resolved profile.
 
-    `python` is the minor version and `platform` the architecture and libc that the packages
-    were resolved for; `index` is asked beside the user's own. A profile of a container has
-    `image`, by digest, in place of packages.
+    `wanted` are the profile's requirements, `python` is the minor version and `platform` the
+    architecture and libc that the packages were resolved for; `index` is asked beside the
+    user's own. A profile of a container has `image`, by digest, in place of packages.
     """
 
     schema: str
@@ -53,6 +53,7 @@ class Lock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     platform: Platform | None = None
     index: Index = ""
     image: Image = ""
+    wanted: tuple[Annotated[str, Meta(max_length=600)], ...] = ()
     packages: tuple[LockedPackage, ...] = ()
 
     @property

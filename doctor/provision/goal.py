@@ -63,8 +63,9 @@ class Goal(Struct, frozen=True, kw_only=True):
     """One service on one machine. Without a release nothing shall be there.
 
     `home` is the service's folder, `scope` user or system, `supervisor` who keeps it
-    running, `unit` the name of its systemd unit. `argv` is the engine's command line,
-    `url` where it answers on that machine.
+    running, `unit` the name of its systemd unit. `argv` is the engine's command line, `args`
+    the engine-neutral arguments that it was made from,
+    `url` where it answers on that machine, `key` a reference to its API key.
     """
 
     profile: str
@@ -79,8 +80,10 @@ class Goal(Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...] = ()
     engine: str = ""
     version: str = ""
+    args: tuple[tuple[str, str], ...] = ()
     url: str = ""
     health: str = "/health"
+    key: str = ""
     start_s: int = 300
     stop_s: int = 30
     lock: str = ""

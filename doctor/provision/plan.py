@@ -15,6 +15,7 @@ from doctor.provision.goal import PROCESS, USER, Goal, digest_of, goal_text
 from doctor.provision.survey import State
 from doctor.provision.variables import (
     Means,
+    applied_file,
     model_variables,
     release_variables,
     service_variables,
@@ -119,7 +120,7 @@ def _notes(goal: Goal) -> tuple[str, ...]:
 
 
 def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
-    there = [f.path for f in goal.files if state.files.get(f.path) is not None]
+    there = [path for path, file in state.files.items() if file is not None]
     if not there and not state.processes and not state.current:
         return ()
     step = Step(
@@ -131,7 +132,7 @@ def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
         downtime="for good",
         services=(goal.unit or goal.profile,),
         diffs=tuple(FileDiff(p, _text(state, p), None) for p in there),
-        variables=service_variables(goal, "absent", means),
+        variables=service_variables(goal, "absent", means, there),
     )
     return (step,)
 
@@ -200,12 +201,16 @@ def _model(goal: Goal, state: State) -> list[Step]:
 
 
 def _service(goal: Goal, state: State, means: Means) -> list[Step]:
-    diffs = tuple(
+    wanted = (*goal.files, applied_file(goal))
+    diffs = [
         FileDiff(file.path, _text(state, file.path), file.text)
-        for file in goal.files
+        for file in wanted
         if not _same(file.text, file.mode, state, file.path)
-    )
-    reasons = [f"{d.path} is {'new' if d.before is None else 'another'}" for d in diffs]
+    ]
+    known = {file.path for file in wanted}
+    extra = [p for p, file in state.files.items() if p not in known and file is not None]
+    diffs += [FileDiff(path, _text(state, path), None) for path in extra]
+    reasons = [_difference(diff) for diff in diffs]
     if goal.release is not None and state.current != goal.release.name:
         reasons.append(f"current is {state.current or 'not there'}")
     if state.damage and goal.release is not None and state.current == goal.release.name:
@@ -223,10 +228,16 @@ def _service(goal: Goal, state: State, means: Means) -> list[Step]:
             risk="requests in flight end with the old engine" if runs else "none: nothing runs yet",
             downtime=f"up to {goal.stop_s} s to stop, {goal.start_s} s to start" if runs else "",
             services=(goal.unit or goal.profile,),
-            diffs=diffs,
-            variables=service_variables(goal, "present", means),
+            diffs=tuple(diffs),
+            variables=service_variables(goal, "present", means, extra),
         )
     ]
+
+
+def _difference(diff: FileDiff) -> str:
+    if diff.after is None:
+        return f"{diff.path} is not wanted"
+    return f"{diff.path} is {'not there' if diff.before is None else 'another'}"
 
 
 def _not_running(goal: Goal, state: State) -> list[str]:

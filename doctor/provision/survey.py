@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from doctor.errors import DoctorError, RemoteError
 from doctor.facts import Facts
-from doctor.provision.goal import Goal
+from doctor.provision.goal import FileRecord, Goal
 from doctor.provision.target import LOCAL, Target
 from doctor.resources import resource
 
@@ -60,9 +60,10 @@ class State(Struct, frozen=True, kw_only=True):
     files: dict[str, FileState | None] = {}
     models: dict[str, tuple[str, ...]] = {}
     applied: str | None = None
+    lock: str | None = None
     processes: tuple[ServiceProcess, ...] = ()
-    leftovers: tuple[ServiceProcess, ...] = ()
     unit: dict[str, str] = {}
+    recorded: dict[str, FileRecord] = {}
 
     def runs(self, goal: Goal) -> bool:
         """True if the engine runs as that goal says, with that very configuration."""
@@ -75,8 +76,25 @@ class State(Struct, frozen=True, kw_only=True):
         return any("watch" in p.argv[2:5] for p in self.processes if not p.config)
 
 
-def read_state(target: Target, goal: Goal, run: str = "", deep: bool = False) -> State:
-    """Ask the machine for all that a goal names. Raises RemoteError."""
+def read_home(target: Target, home: str, model: str = "") -> State:
+    """Ask the machine before there is a goal; `model` is a path whose files are hashed."""
+    question = {"home": home, "files": [], "record_model": model}
+    return parse_state(_ask(target, question))
+
+
+def end_leftovers(target: Target, run: str) -> None:
+    """End what an interrupted run has left running, here and there. Raises RemoteError."""
+    probe_module().end_marked(run)
+    if target.kind != LOCAL:
+        source = probe_path().read_text(encoding="utf-8")
+        target.run([REMOTE_PYTHON, "-I", "-", "end-marked", run], source, PROBE_S)
+
+
+def read_state(target: Target, goal: Goal, deep: bool = False) -> State:
+    """Ask the machine for all that a goal names. Raises RemoteError.
+
+    `deep` hashes every file in place of trusting size and time.
+    """
     models = {}
     if goal.model is not None:
         models[goal.model.path] = msgspec.to_builtins(goal.model.files)
@@ -86,7 +104,6 @@ def read_state(target: Target, goal: Goal, run: str = "", deep: bool = False) ->
         "models": models,
         "unit": goal.unit,
         "user": goal.scope == "user",
-        "run": run,
         "deep": deep,
     }
     return parse_state(_ask(target, question))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from doctor.provision.goal import Goal, Model
+from doctor.provision.goal import Goal, ManagedFile, Model, goal_text
 
 
 class Means(Struct, frozen=True):
@@ -52,8 +52,17 @@ def model_variables(model: Model) -> dict[str, Any]:
     }
 
 
-def service_variables(goal: Goal, state: str, means: Means) -> dict[str, Any]:
-    """What the role service is told; `state` is present or absent."""
+def applied_file(goal: Goal) -> ManagedFile:
+    """The file on the machine that says what was applied; private, as goals hold much."""
+    return ManagedFile(f"{goal.home}/applied.json", goal_text(goal), 0o600)
+
+
+def service_variables(goal: Goal, state: str, means: Means, extra: list[str]) -> dict[str, Any]:
+    """What the role service is told; `state` is present or absent, `extra` files must go.
+
+    The note of what is applied comes first: with it every other file can be found again.
+    """
+    files = () if goal.is_nothing else (applied_file(goal), *goal.files)
     return {
         "service_state": state,
         "service_home": goal.home,
@@ -63,7 +72,8 @@ def service_variables(goal: Goal, state: str, means: Means) -> dict[str, Any]:
         "service_unit": goal.unit,
         "service_account": goal.account,
         "service_release": goal.release.name if goal.release else "",
-        "service_files": [msgspec.to_builtins(file) for file in goal.files],
+        "service_files": [msgspec.to_builtins(file) for file in files],
+        "service_remove": extra,
     }
 
 

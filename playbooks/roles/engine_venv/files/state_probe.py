@@ -1,4 +1,7 @@
-"""What is there of a service on a machine: releases, files, processes. Reads only.
+"""What is there of a service on a machine: releases, files, processes.
+
+Reads only, but for two verbs: `write-manifest`, and `end-marked`, which ends what an
+interrupted run has left running.
 
 Stands alone: standard library, Python 3.9. It is imported here, and sent as source to the
 python3 of another machine, where it reads its question from the last argument and prints
@@ -11,13 +14,16 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from typing import Any
 
 FILE_LIMIT = 1 << 20
-MANIFEST = "manifest.json"
+MANIFEST, APPLIED = "manifest.json", "applied.json"
 
 
 def probe(question: dict[str, Any]) -> dict[str, Any]:
@@ -33,21 +39,33 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
         "systemd_user": _has_user_manager(),
         "releases": _releases(home),
         "current": _link(os.path.join(home, "current")),
-        "files": {path: _file(os.path.expanduser(path)) for path in question["files"]},
-        "applied": _text(os.path.join(home, "applied.json")),
+        "files": {},
+        "applied": _text(os.path.join(home, APPLIED)),
+        "lock": _text(os.path.join(home, "current", "stack.lock"), 8 << 20),
         "processes": _processes(home),
-        "leftovers": _marked(question["run"]) if question.get("run") else [],
     }
+    paths = [*question["files"], *_files_of(found["applied"]), os.path.join(home, APPLIED)]
+    found["files"] = {path: _file(path) for path in paths}
     if question.get("unit"):
         found["unit"] = _unit(question["unit"], bool(question.get("user")))
     if found["current"]:
         folder = os.path.join(home, "releases", found["current"])
         found["damage"] = check_manifest(folder, bool(question.get("deep")))
+    if question.get("record_model"):
+        found["recorded"] = record_model(question["record_model"])
     found["models"] = {
-        path: check_model(os.path.expanduser(path), files, bool(question.get("deep")))
+        path: check_model(path, files, bool(question.get("deep")))
         for path, files in question.get("models", {}).items()
     }
     return found
+
+
+def _files_of(applied: str | None) -> list[str]:
+    """The files that the last apply has written."""
+    try:
+        return [str(file["path"]) for file in json.loads(applied or "{}").get("files", [])]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
 
 
 def boot_identity() -> str:
@@ -92,6 +110,13 @@ def check_model(path: str, files: dict[str, Any], deep: bool) -> list[str]:
         if fault:
             found.append((name or os.path.basename(path)) + ": " + fault)
     return found
+
+
+def record_model(path: str) -> dict[str, Any]:
+    """What the files of a model are now; a model that is one file has one, named ""."""
+    if os.path.isfile(path):
+        return {"": _record(path)}
+    return {name: _record(os.path.join(path, name)) for name in _names(path)}
 
 
 def _differs(path: str, record: dict[str, Any], deep: bool) -> str:
@@ -178,6 +203,19 @@ def _processes(home: str) -> list[dict[str, Any]]:
     return _with_environment("DOCTOR_SERVICE=" + home)
 
 
+def end_marked(run: str) -> int:
+    """End the processes of a run: asked first, then made to. The number that there were."""
+    found = _marked(run)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in _marked(run):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process["pid"], number)
+        until = time.monotonic() + 5
+        while _marked(run) and time.monotonic() < until:
+            time.sleep(0.05)
+    return len(found)
+
+
 def _marked(run: str) -> list[dict[str, Any]]:
     """Processes that an interrupted run has left behind, this one and its parents excepted."""
     own = set(_ancestors(os.getpid()))
@@ -248,9 +286,11 @@ def _has_user_manager() -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """`write-manifest DIR`, `check-manifest DIR`, or a question as JSON."""
+    """`write-manifest DIR`, `check-manifest DIR`, `end-marked RUN`, or a question as JSON."""
     if arguments[0] == "write-manifest":
         write_manifest(arguments[1])
+    elif arguments[0] == "end-marked":
+        print(end_marked(arguments[1]))
     elif arguments[0] == "check-manifest":
         found = check_manifest(arguments[1], True)
         print("\n".join(found))

@@ -5,8 +5,8 @@
     run_service.py start|restart|stop|status service.json
                                           keep it running without systemd, as this user
 
-Standard library, Python 3.9. service.json: argv, env, secrets ({variable: file}), folder,
-log, home, stop_signal, stop_s. A key is read from its file into the engine's environment
+Standard library, Python 3.9. service.json: argv, env, secrets ({variable: reference}), folder,
+log, home, restart, stop_signal, stop_s. A key is read from its file into the engine's environment
 and is written nowhere.
 """
 
@@ -40,12 +40,20 @@ def environment(config: dict[str, Any], digest: str) -> dict[str, str]:
     """What the engine sees: little of the starter's, its own, its secrets, its marks."""
     found = {name: os.environ[name] for name in KEPT if name in os.environ}
     found.update(config["env"])
-    for name, path in config.get("secrets", {}).items():
-        with open(path, encoding="utf-8") as file:
-            found[name] = file.read(SECRET_LIMIT).strip()
+    for name, reference in config.get("secrets", {}).items():
+        found[name] = secret(reference)
     found["DOCTOR_SERVICE"] = config["home"]
     found["DOCTOR_CONFIG"] = digest
     return found
+
+
+def secret(reference: str) -> str:
+    """What file:PATH holds, or credential:NAME, which systemd has laid out for the unit."""
+    kind, _, place = reference.partition(":")
+    if kind == "credential":
+        place = os.path.join(os.environ["CREDENTIALS_DIRECTORY"], place)
+    with open(place, encoding="utf-8") as file:
+        return file.read(SECRET_LIMIT).strip()
 
 
 def become(path: str) -> None:
@@ -77,13 +85,15 @@ class Watch:
             lock.flush()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._end)
-            return self._watch()
+            return self._watch(config)
 
-    def _watch(self) -> int:
+    def _watch(self, config: dict[str, Any]) -> int:
         pause = FIRST_PAUSE_S
         while not self.ending:
             began = time.monotonic()
-            self._run_once()
+            status = self._run_once()
+            if config["restart"] == "no" or (config["restart"] == "on-failure" and status == 0):
+                return status
             if time.monotonic() - began > QUICK_S:
                 pause = FIRST_PAUSE_S
             until = time.monotonic() + pause
@@ -92,7 +102,7 @@ class Watch:
             pause = min(pause * 2, LONGEST_PAUSE_S)
         return 0
 
-    def _run_once(self) -> None:
+    def _run_once(self) -> int:
         config, digest = load(self.path)
         with open(log_file(config), "ab") as log:
             self.child = subprocess.Popen(
@@ -115,6 +125,7 @@ class Watch:
             if deadline is not None and time.monotonic() > deadline:
                 kill_group(self.child.pid)
         kill_group(self.child.pid)
+        return self.child.returncode
 
     def _ask_child_to_end(self, config: dict[str, Any]) -> None:
         if self.child is not None and self.child.poll() is None:

@@ -1,0 +1,121 @@
+"""`doctor apply`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from doctor.cli.provisioning import on_a_service, say, with_lock
+
+if TYPE_CHECKING:
+    from doctor.provision.order import Prepared
+    from doctor.provision.plan import Plan
+
+
+@click.command("apply")
+@click.argument("profile", metavar="PROFILE|FILE")
+@on_a_service
+@with_lock
+@click.option("--plan", "plan_file", default="", metavar="FILE", help="Refuse another plan.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--check", is_flag=True, help="Only let every role say what it would change.")
+@click.option("--resume", is_flag=True, help="Take up the run that was interrupted.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("-v", "--verbose", is_flag=True, help="Also what changes in files.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    profile: str,
+    user: bool,
+    on: str,
+    ssh_config: str,
+    lock: str,
+    offline: str,
+    plan_file: str,
+    yes: bool,
+    check: bool,
+    resume: bool,
+    form: str,
+    verbose: bool,
+) -> None:
+    """Make a machine what a profile wants, and prove it with a known answer.
+
+    The engine gets a folder of its own for each lock; `current` leads to the one in use, and
+    the one before it is kept. If a layer fails, what was there before is brought back.
+
+    \b
+    Examples:
+      doctor apply llamacpp-cpu --user
+      doctor apply llamacpp-cpu --on ssh://root@host --yes
+      doctor plan vllm-cpu --format json > plan.json; doctor apply vllm-cpu --plan plan.json
+
+    Exit codes: 0 done or nothing to do, 1 refused, 4 a step failed, 130 interrupted.
+    """
+    from doctor.errors import ExitCode
+    from doctor.matrix import load_matrix
+    from doctor.provision.asked import Asked, read_order
+    from doctor.provision.order import prepare
+    from doctor.provision.session import Desk
+    from doctor.report.output import terminal_style
+    from doctor.report.run import RunProgress, render_json, render_text
+
+    asked = Asked(profile, user, on, ssh_config, lock, offline)
+    progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
+    desk = Desk(asked.runs(), load_matrix(), progress.watcher)
+    if resume:
+        outcome = desk.resume(asked.target, asked.service)
+    else:
+        desk.refuse_unfinished(asked.key)
+        prepared = prepare(read_order(asked, say), desk.matrix)
+        _expect_plan(plan_file, prepared.plan.inputs)
+        if prepared.plan.is_empty or prepared.plan.blockers or check:
+            ctx.exit(_without_change(prepared, form, check, verbose))
+        _confirm(prepared.plan, yes, verbose)
+        outcome = desk.apply(prepared)
+    click.echo(render_json(outcome) if form == "json" else render_text(outcome), nl=False)
+    ctx.exit(int(ExitCode.OK if outcome.is_good else ExitCode.FAILED))
+
+
+def _expect_plan(plan_file: str, inputs: str) -> None:
+    """Refuse if the plan is no longer the one of that file."""
+    from doctor.errors import ProvisionError
+    from doctor.provision.asked import inputs_of
+
+    if plan_file and inputs_of(plan_file) != inputs:
+        raise ProvisionError("the machine or the profile has changed since that plan", "plan again")
+
+
+def _without_change(prepared: Prepared, form: str, check: bool, verbose: bool) -> int:
+    """Show a plan that is empty, refused, or only to be looked at."""
+    from doctor.errors import ExitCode
+    from doctor.provision.session import rehearse
+    from doctor.report.output import terminal_style
+    from doctor.report.plan import render_json, render_text
+    from doctor.report.run import render_rehearsal
+
+    plan, style = prepared.plan, terminal_style(sys.stdout, verbose)
+    click.echo(render_json(plan) if form == "json" else render_text(plan, style), nl=False)
+    if plan.blockers:
+        return int(ExitCode.NO)
+    if check and plan.steps:
+        results = rehearse(prepared)
+        click.echo(render_rehearsal(results), err=True, nl=False)
+        return int(ExitCode.FAILED if any(r.failure for _, r in results) else ExitCode.OK)
+    return int(ExitCode.OK)
+
+
+def _confirm(plan: Plan, yes: bool, verbose: bool) -> None:
+    """Show the plan and ask; raises UsageError where nobody can answer."""
+    from doctor.errors import UsageError
+    from doctor.report.output import terminal_style
+    from doctor.report.plan import render_text
+
+    click.echo(render_text(plan, terminal_style(sys.stderr, verbose)), err=True)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is here to be asked", "look at the plan, then add --yes")
+    if not click.confirm("Carry this out?", err=True):
+        raise click.Abort

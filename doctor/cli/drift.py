@@ -1,0 +1,50 @@
+"""`doctor drift`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from doctor.cli.provisioning import on_a_service
+
+
+@click.command("drift")
+@click.argument("profile", metavar="PROFILE|FILE")
+@on_a_service
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("-v", "--verbose", is_flag=True, help="Also notes of the judge.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    profile: str,
+    user: bool,
+    on: str,
+    ssh_config: str,
+    form: str,
+    verbose: bool,
+) -> None:
+    """Say what of a service is no longer what was applied. Reads only.
+
+    Every file of the release and the model is hashed, and the running process is compared
+    with what it was started as.
+
+    \b
+    Examples:
+      doctor drift llamacpp-cpu --user
+      doctor drift llamacpp-cpu --on docker://engine --format json
+
+    Exit codes: 0 as applied, 1 drifted, 2 it was never applied.
+    """
+    from doctor.errors import ExitCode
+    from doctor.matrix import load_matrix
+    from doctor.provision.asked import Asked
+    from doctor.provision.drift import find_drift
+    from doctor.report.drift import render_json, render_text
+    from doctor.report.output import terminal_style
+
+    asked = Asked(profile, user, on, ssh_config)
+    drift = find_drift(asked.target, asked.service, user, load_matrix())
+    style = terminal_style(sys.stdout, verbose)
+    click.echo(render_json(drift) if form == "json" else render_text(drift, style), nl=False)
+    ctx.exit(int(ExitCode.OK if drift.is_clean else ExitCode.NO))

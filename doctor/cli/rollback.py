@@ -1,0 +1,45 @@
+"""`doctor rollback`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from doctor.cli.provisioning import on_a_service
+
+
+@click.command("rollback")
+@click.argument("profile", metavar="PROFILE|FILE")
+@click.argument("run", default="", metavar="[RUN]")
+@on_a_service
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.pass_context
+def command(
+    ctx: click.Context, profile: str, run: str, user: bool, on: str, ssh_config: str, form: str
+) -> None:
+    """Bring back what was there before the last run, or before the one that is named.
+
+    The release before, its files and its unit; then the engine is proven again. A run that
+    was interrupted is undone first.
+
+    \b
+    Examples:
+      doctor rollback llamacpp-cpu --user
+      doctor rollback llamacpp-cpu 20261129-191500-1 --on ssh://root@host
+
+    Exit codes: 0 done, 2 there is nothing to undo, 4 a step failed.
+    """
+    from doctor.errors import ExitCode
+    from doctor.matrix import load_matrix
+    from doctor.provision.asked import Asked
+    from doctor.provision.session import Desk
+    from doctor.report.output import terminal_style
+    from doctor.report.run import RunProgress, render_json, render_text
+
+    asked = Asked(profile, user, on, ssh_config)
+    progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
+    desk = Desk(asked.runs(), load_matrix(), progress.watcher)
+    outcome = desk.rollback(asked.target, asked.service, run)
+    click.echo(render_json(outcome) if form == "json" else render_text(outcome), nl=False)
+    ctx.exit(int(ExitCode.OK if outcome.is_good else ExitCode.FAILED))

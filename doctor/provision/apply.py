@@ -1,0 +1,143 @@
+"""Carry a plan out: journal before each step, verify, go back if a layer fails.
+
+However doctor ends, the journal says how far it came; what it was working towards lies
+beside it, so that the same work can be taken up again or undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from doctor.errors import DoctorError, ProvisionError
+from doctor.matrix import Matrix
+from doctor.profile.locking import Wanted, download
+from doctor.provision.goal import Goal
+from doctor.provision.journal import (
+    APPLIED,
+    BACK,
+    BEGIN,
+    DONE,
+    END,
+    FAILED,
+    GIVEN_UP,
+    ROLLED_BACK,
+    STEP,
+)
+from doctor.provision.plan import EXACT, Plan, Step, make_plan
+from doctor.provision.playbook import Listener, Playbook, RoleResult
+from doctor.provision.proof import prove
+from doctor.provision.runs import Run
+from doctor.provision.survey import read_state
+from doctor.provision.target import Target
+from doctor.provision.variables import Means
+
+COMPLETE = ".complete"
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who is told: of a step that begins (number, of how many), its tasks, its end."""
+
+    begins: Callable[[int, int, Step], None] = lambda *_: None
+    task: Listener = lambda _: None
+    ended: Callable[[Step, str, float], None] = lambda *_: None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it ended: applied, rolled-back or given-up; `failure` is what failed first."""
+
+    end: str
+    run: str = ""
+    failure: str = ""
+    steps: int = 0
+    seconds: float = 0.0
+    proof: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        """True if the machine is what it was meant to be."""
+        return self.end == APPLIED
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Carries plans out on one target for one run."""
+
+    run: Run
+    target: Target
+    means: Means
+    matrix: Matrix
+    watcher: Watcher = Watcher()
+
+    def apply(self, plan: Plan, before: Goal) -> Outcome:
+        """Take every step; on a failure go back to `before`, as far as steps can be undone."""
+        journal = self.run.journal
+        journal.write(BEGIN)
+        try:
+            proof = self._steps(plan)
+        except DoctorError as fault:
+            return self._back(plan, before, str(fault))
+        journal.write(END, text=APPLIED)
+        return Outcome(APPLIED, self.run.name, steps=len(plan.steps), proof=proof)
+
+    def go_to(self, goal: Goal) -> str:
+        """Bring the machine to a goal, whatever its state. Raises DoctorError."""
+        state = read_state(self.target, goal)
+        plan = make_plan(self.target.name, goal, state, self.means)
+        if plan.blockers:
+            raise ProvisionError(plan.blockers[0], "settle it, then resume")
+        return self._steps(plan)
+
+    def _steps(self, plan: Plan) -> str:
+        proof = ""
+        for number, step in enumerate(plan.steps, 1):
+            self.run.journal.write(STEP, step.name)
+            self.watcher.begins(number, len(plan.steps), step)
+            result = self._take(step, plan.goal)
+            if not result.failure and step.role == "verify":
+                proof, result.failure = self._proven(plan.goal)
+            self.watcher.ended(step, result.failure, result.seconds)
+            if result.failure:
+                self.run.journal.write(FAILED, step.name, result.failure)
+                raise ProvisionError(f"{step.name}: {result.failure}")
+            self.run.journal.write(DONE, step.name)
+        return proof
+
+    def _take(self, step: Step, goal: Goal) -> RoleResult:
+        if not step.role:
+            fetch_packages(goal, Path(self.means.wheels))
+            return RoleResult()
+        book = Playbook(
+            self.target, self.run.folder / "roles", self.run.name, listen=self.watcher.task
+        )
+        return book.play(step.name, step.role, step.variables)
+
+    def _proven(self, goal: Goal) -> tuple[str, str]:
+        outcome = prove(goal, self.target, self.matrix)
+        return outcome.words, "" if outcome.is_proven else outcome.words
+
+    def _back(self, plan: Plan, before: Goal, failure: str) -> Outcome:
+        """Undo, unless a step that was taken cannot be."""
+        journal = self.run.journal
+        if any(step.undo != EXACT for step in plan.steps):
+            return Outcome(GIVEN_UP, self.run.name, failure)
+        journal.write(BACK, text=failure)
+        try:
+            self.go_to(before)
+        except DoctorError as fault:
+            return Outcome(GIVEN_UP, self.run.name, f"{failure}\nand going back failed: {fault}")
+        journal.write(END, text=ROLLED_BACK)
+        return Outcome(ROLLED_BACK, self.run.name, failure)
+
+
+def fetch_packages(goal: Goal, folder: Path) -> None:
+    """Fetch the locked files of a release; the folder is marked when all are there."""
+    release = goal.release
+    if release is None:
+        return
+    wanted = Wanted((), release.python, release.platform, release.index)
+    download(release.requirements, wanted, folder)
+    (folder / COMPLETE).touch()

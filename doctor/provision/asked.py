@@ -1,0 +1,94 @@
+"""What a person typed, as an order: profile, target, whose service, which lock."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from doctor.errors import UsageError
+from doctor.profile.lock import Lock, read_lock
+from doctor.profile.read import find_profile
+from doctor.profile.schema import Profile
+from doctor.provision.locks import is_for
+from doctor.provision.order import Order, service_key
+from doctor.provision.runs import Runs, state_folder
+from doctor.provision.target import LOCAL, Target, parse_target
+
+LOCK_NAME = "stack.lock"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options that plan, apply, rollback and drift share; `profile` may be a file."""
+
+    profile: str
+    user: bool = False
+    on: str = ""
+    ssh_config: str = ""
+    lock: str = ""
+    offline: str = ""
+
+    @property
+    def target(self) -> Target:
+        """The machine. Raises UsageError."""
+        return parse_target(self.on, self.ssh_config)
+
+    @property
+    def service(self) -> str:
+        """The name of the service: that of the profile."""
+        return find_profile(self.profile).name
+
+    @property
+    def key(self) -> str:
+        """The name of the service on its machine."""
+        return service_key(self.service, self.target)
+
+    def runs(self) -> Runs:
+        """Where runs are kept here: for root those of the system."""
+        return Runs(state_folder(self.user or os.getuid() != 0))
+
+
+def read_order(asked: Asked, say: Callable[[str], None]) -> Order:
+    """Turn options into an order. Raises UsageError."""
+    profile, target = find_profile(asked.profile), asked.target
+    if not asked.user and target.kind == LOCAL and os.getuid() != 0:
+        raise UsageError("a system service needs root", "use --user, or become root")
+    if asked.offline and not Path(asked.offline).is_dir():
+        raise UsageError(
+            f"--offline {asked.offline[:200]}: no folder", "name the one of --download"
+        )
+    return Order(profile, target, asked.user, lock_for(asked, profile, say), asked.offline, say)
+
+
+def lock_for(asked: Asked, profile: Profile, say: Callable[[str], None]) -> Lock | None:
+    """The lock that was named, else the one in this folder if it is the profile's."""
+    if asked.lock:
+        lock = read_lock(Path(asked.lock))
+        if not is_for(lock, profile):
+            raise UsageError(
+                f"{asked.lock} was made for something else than {profile.name} wants now",
+                f"doctor profile lock {profile.name}",
+            )
+        return lock
+    here = Path(LOCK_NAME)
+    if not here.is_file():
+        return None
+    lock = read_lock(here)
+    if not is_for(lock, profile):
+        return None
+    say(f"using ./{LOCK_NAME}")
+    return lock
+
+
+def inputs_of(plan_file: str) -> str:
+    """What a plan in JSON was made from. Raises UsageError."""
+    try:
+        found = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+        return str(found["inputs"])
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise UsageError(
+            f"{plan_file[:200]}: {fault}", "make it with doctor plan --format json"
+        ) from None

@@ -1,0 +1,102 @@
+"""The journal of a run: one line before each step and one after, on disk before going on.
+
+A run's folder holds run.json (what was asked), before.json and goal.json (where it came
+from and where it goes), journal.jsonl and the logs of the roles. A run without an end in
+its journal is unfinished.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from doctor.errors import ProvisionError
+
+BEGIN, STEP, DONE, FAILED, BACK, END = "begin", "step", "done", "failed", "back", "end"
+APPLIED, ROLLED_BACK, GIVEN_UP = "applied", "rolled-back", "given-up"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line: what happened (`event`), to which step, with further words."""
+
+    event: str
+    at: str
+    step: str = ""
+    text: str = ""
+
+
+class Journal:
+    """Appends to the journal of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "journal.jsonl"
+
+    def write(self, event: str, step: str = "", text: str = "") -> None:
+        """Add one line and wait until it is on disk."""
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        row = {"event": event, "at": now, "step": step, "text": text[:4000]}
+        line = json.dumps({k: v for k, v in row.items() if v}) + "\n"
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, line.encode())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def read(self) -> tuple[Entry, ...]:
+        """All whole lines; one that a crash cut off is not there."""
+        return tuple(_entries(self.path))
+
+    @property
+    def end(self) -> str:
+        """How the run ended: applied, rolled-back, given-up, or "" if it has not."""
+        ends = [entry.text for entry in self.read() if entry.event == END]
+        return ends[-1] if ends else ""
+
+    @property
+    def last_step(self) -> str:
+        """The step that was begun last."""
+        steps = [entry.step for entry in self.read() if entry.event == STEP]
+        return steps[-1] if steps else ""
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError):
+            row = json.loads(line)
+            yield Entry(row["event"], row["at"], row.get("step", ""), row.get("text", ""))
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a private file whole, on disk when this returns."""
+    scratch = path.with_name(f".{path.name}.part")
+    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_json(path: Path) -> Any:
+    """A file of a run; raises ProvisionError if it is not there or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    except (OSError, ValueError) as fault:
+        raise ProvisionError(f"{path}: {fault}", "this run cannot be continued") from None

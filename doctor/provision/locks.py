@@ -1,0 +1,90 @@
+"""Lock a profile: resolve its packages, and check its arguments against that very version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from doctor.errors import UsageError
+from doctor.facts import Facts, Version
+from doctor.matrix import Matrix
+from doctor.profile.lock import SCHEMA, Lock
+from doctor.profile.locking import Wanted, resolve_packages
+from doctor.profile.schema import Profile
+from doctor.provision.service import launch_of
+from doctor.smoke.launch import launch_row
+
+# Levels of glibc that uv resolves for, as manylinux tags name them (PEP 600).
+_LEVELS = (17, 28, *range(31, 41))
+_PINNED = "@sha256:"
+
+
+def lock_profile(profile: Profile, python: str, platform: str, matrix: Matrix) -> Lock:
+    """Resolve a profile. Raises UsageError, RemoteError, or LaunchError for a wrong argument."""
+    if profile.install.method == "container":
+        return _lock_image(profile)
+    install = profile.install
+    wanted = Wanted(install.requirements, python, platform, install.index)
+    packages = resolve_packages(wanted)
+    row = launch_row(profile.engine.name, None, matrix)
+    lock = Lock(
+        schema=SCHEMA,
+        profile=profile.name,
+        engine=profile.engine.name,
+        version=next((p.version for p in packages if p.name == row.package), ""),
+        python=python,
+        platform=platform,
+        index=install.index,
+        wanted=install.requirements,
+        packages=packages,
+    )
+    if not lock.version:
+        raise UsageError(f"the packages of {profile.name} do not hold {row.package}", "add it")
+    launch_of(profile, lock, "/model", matrix, "/environment")
+    return lock
+
+
+def _lock_image(profile: Profile) -> Lock:
+    image = profile.install.image
+    if _PINNED not in image:
+        raise UsageError(
+            f"{image} names no digest, so it may be another image tomorrow",
+            "ask your registry for the digest (docker buildx imagetools inspect IMAGE) and write "
+            "it into the profile: NAME@sha256:...",
+        )
+    return Lock(schema=SCHEMA, profile=profile.name, engine=profile.engine.name, image=image)
+
+
+def is_for(lock: Lock, profile: Profile) -> bool:
+    """Tell whether a lock was made from what the profile wants now."""
+    same = (profile.name, profile.install.requirements, profile.install.index)
+    return (lock.profile, lock.wanted, lock.index) == same
+
+
+def platform_of(facts: Facts) -> str:
+    """The platform of a machine: its architecture, and a level of glibc that it has.
+
+    Raises UsageError if either is unknown.
+    """
+    arch, libc = facts.host.arch.value, facts.host.libc.value
+    if libc is not None and libc.kind != "glibc":
+        raise UsageError(f"no packages are made for {libc.kind} here", "lock elsewhere")
+    if arch not in ("x86_64", "aarch64") or libc is None or libc.version is None:
+        raise UsageError("architecture or libc of the machine is not known", "name --platform")
+    return f"{arch}-manylinux_2_{_level(libc.version, _LEVELS)}"
+
+
+def _level(version: Version, levels: Iterable[int]) -> int:
+    """28 where the machine has it, as most wheels are made for it; else the highest it has."""
+    minor = version.release[1] if len(version.release) > 1 else 0
+    return min(28, max((level for level in levels if level <= minor), default=17))
+
+
+def pythons_of(facts: Facts) -> dict[str, str]:
+    """Pythons of the system by minor version, as far as doctor has found them."""
+    found: dict[str, str] = {}
+    for scope in facts.scopes:
+        python = scope.python.value
+        if scope.kind in ("host", "system") and python and python.executable:
+            minor = ".".join(map(str, python.version.release[:2]))
+            found.setdefault(minor, python.executable)
+    return found

@@ -1,0 +1,179 @@
+"""From what a person asked for to a plan: profile, lock, machine, judgement. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from doctor.diagnose import Request, diagnose
+from doctor.errors import UsageError
+from doctor.facts import Facts, Version
+from doctor.findings import Diagnosis, Severity
+from doctor.matrix import Matrix
+from doctor.profile.lock import Lock, parse_lock
+from doctor.profile.locking import uv_program
+from doctor.profile.schema import Profile
+from doctor.provision.goal import Goal, Model, parse_goal
+from doctor.provision.locks import is_for, lock_profile, platform_of, pythons_of
+from doctor.provision.plan import Plan, make_plan
+from doctor.provision.runs import cache_folder
+from doctor.provision.service import Site, embedded_model, service_goal, site_for
+from doctor.provision.survey import State, read_facts, read_home, read_state
+from doctor.provision.target import LOCAL, Target
+from doctor.provision.variables import Means
+
+SYSTEM_BASE = "/opt/doctor"
+COMPLETE = ".complete"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a person asked for. `lock` is None to use the one last applied, or make one.
+
+    `offline` is a folder with all files; no index is asked then.
+    """
+
+    profile: Profile
+    target: Target
+    user: bool
+    lock: Lock | None = None
+    offline: str = ""
+    say: Callable[[str], None] = lambda _: None
+
+    @property
+    def service(self) -> str:
+        """The key by which runs and locks of this service are found on this machine."""
+        return service_key(self.profile.name, self.target)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that was found and decided."""
+
+    order: Order
+    lock: Lock
+    facts: Facts
+    state: State
+    diagnosis: Diagnosis
+    means: Means
+    plan: Plan
+
+    @property
+    def goal(self) -> Goal:
+        """Where the plan leads."""
+        return self.plan.goal
+
+
+def service_key(profile: str, target: Target) -> str:
+    """Names one service on one machine."""
+    return f"{target.name}/{profile}"
+
+
+def base_folder(target: Target, user: bool) -> str:
+    """Where services live: below the user's data folder, or /opt/doctor."""
+    if not user:
+        return SYSTEM_BASE
+    if target.kind == LOCAL:
+        return str(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share", "doctor"))
+    home = target.run(["/usr/bin/python3", "-c", "import os; print(os.path.expanduser('~'))"])
+    return f"{home.strip()}/.local/share/doctor"
+
+
+def prepare(order: Order, matrix: Matrix) -> Prepared:
+    """Survey the machine and plan. Raises UsageError, RemoteError or LaunchError."""
+    base = base_folder(order.target, order.user)
+    home = f"{base}/{order.profile.name}"
+    at_home = read_home(order.target, home)
+    applied = applied_goal(at_home)
+    facts = read_facts(order.target)
+    lock = order.lock or _lock_there(order, at_home) or _new_lock(order, facts, matrix)
+    site = site_for(order.profile.name, order.user, base, at_home)
+    model = _model(order, site, applied)
+    goal = service_goal(order.profile, lock, site, model, matrix)
+    state = read_state(order.target, goal)
+    means, lacking = means_for(order, lock, facts)
+    diagnosis = judge_goal(facts, goal, matrix)
+    blockers = (*lacking, *_faults(diagnosis), *_model_faults(order.profile, model))
+    plan = make_plan(order.target.name, goal, state, means, blockers)
+    return Prepared(order, lock, facts, state, diagnosis, means, plan)
+
+
+def applied_goal(state: State) -> Goal | None:
+    """What was applied last, by the machine's own note; None if there is none."""
+    return parse_goal(state.applied, f"{state.home}/applied.json") if state.applied else None
+
+
+def _lock_there(order: Order, state: State) -> Lock | None:
+    """The lock of the release that is current, if the profile still wants the same."""
+    if not state.lock:
+        return None
+    lock = parse_lock(state.lock, f"{state.home}/current/stack.lock")
+    return lock if is_for(lock, order.profile) else None
+
+
+def _new_lock(order: Order, facts: Facts, matrix: Matrix) -> Lock:
+    order.say(f"resolving the packages of {order.profile.name}")
+    python = order.profile.install.python or next(iter(pythons_of(facts)), "")
+    if not python:
+        raise UsageError("no Python was found there", "install python3 with venv")
+    return lock_profile(order.profile, python, platform_of(facts), matrix)
+
+
+def _model(order: Order, site: Site, applied: Goal | None) -> Model:
+    """The model with what its files shall be: as applied before, else as they are now."""
+    wanted = order.profile.model
+    if wanted.source == "embedded":
+        return embedded_model(order.profile, site)
+    if wanted.source == "hub":
+        raise UsageError(
+            "apply does not fetch models from a hub",
+            "put it on the machine and name its path: model: {source: path, id: /PATH}",
+        )
+    if applied is not None and applied.model is not None and applied.model.path == wanted.id:
+        return applied.model
+    order.say(f"hashing the model at {wanted.id}")
+    return Model(wanted.id, read_home(order.target, site.home, wanted.id).recorded)
+
+
+def _model_faults(profile: Profile, model: Model) -> list[str]:
+    if not model.files:
+        return [f"there is no model at {model.path}"]
+    found = model.files.get("")
+    if profile.model.sha256 and (found is None or found.sha256 != profile.model.sha256):
+        return [f"the model at {model.path} is not the one whose sha256 the profile names"]
+    return []
+
+
+def means_for(order: Order, lock: Lock, facts: Facts) -> tuple[Means, list[str]]:
+    """How an environment is made there, and what is lacking for it."""
+    pythons = pythons_of(facts)
+    python = pythons.get(lock.python or "", "")
+    lacking = []
+    if not python:
+        found = ", ".join(pythons) or "none"
+        lacking.append(f"the lock is for Python {lock.python}; there: {found}")
+    if lock.arch != facts.host.arch.value:
+        lacking.append(f"the lock is for {lock.arch}, the machine is {facts.host.arch.value}")
+    cache = cache_folder() / "wheels" / lock.digest[:16]
+    wheels = Path(order.offline).absolute() if order.offline else cache
+    means = Means(
+        python=python,
+        wheels=str(wheels),
+        uv=uv_program() if order.target.kind == LOCAL else "",
+        fetched=bool(order.offline) or (cache / COMPLETE).exists(),
+        copy_wheels=order.target.kind != LOCAL,
+    )
+    return means, lacking
+
+
+def judge_goal(facts: Facts, goal: Goal, matrix: Matrix) -> Diagnosis:
+    """What the one judge says of that engine on that machine."""
+    return diagnose(facts, matrix, Request((), goal.engine, Version.maybe(goal.version), goal.args))
+
+
+def _faults(diagnosis: Diagnosis) -> list[str]:
+    """Errors of the target that was asked for; each stands in the way."""
+    found = (f for target in diagnosis.targets for f in target.findings)
+    return [f"{f.code}: {f.message}" for f in found if f.severity is Severity.ERROR]
