@@ -45,12 +45,17 @@ def _nothing(_facts: Facts) -> str:
     return ""
 
 
+def os_in_words(facts: Facts) -> str:
+    """The system and its version, such as "ubuntu 22.04"; "" if it is not known."""
+    os = facts.host.os.value
+    return f"{os.id} {os.version}".strip() if os else ""
+
+
 def _host(facts: Facts) -> str:
     host = facts.host
-    os = host.os.value
     libc = host.libc.value
     parts = [
-        f"{os.id} {os.version}".strip() if os else "",
+        os_in_words(facts),
         f"kernel {host.kernel.value}" if host.kernel.is_known else "",
         host.arch.value or "",
         f"{libc.kind} {libc.version or ''}".strip() if libc else "",
@@ -78,7 +83,8 @@ def _has(facts: Facts, vendor: str) -> bool:
     return any(device.vendor == vendor for device in facts.devices.value or ())
 
 
-def _devices(facts: Facts) -> str:
+def devices_in_words(facts: Facts) -> str:
+    """Equal devices counted: "8 x NVIDIA H200 (9.0, 140 GiB)"; "" if none is known of."""
     if facts.devices.is_known and not facts.devices.value:
         return "no accelerator"
     names = Counter(_device_name(device) for device in facts.devices.value or ())
@@ -137,7 +143,7 @@ def _text(reading: Reading[Version]) -> str:
 _OBSERVED = {
     Rung.HOST: _host,
     Rung.DRIVER: _driver,
-    Rung.DEVICE: _devices,
+    Rung.DEVICE: devices_in_words,
     Rung.CUDA: _cuda,
     Rung.CONTAINER: _container,
     Rung.PYTHON: _python,
