@@ -6,6 +6,18 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no fault of a parser: time is measured in benchmarks, not here. The
+# examples are the same in every run, so that a red run can be repeated.
+settings.register_profile(
+    "project",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("project")
 
 # Python announces these before they happen. A hook cannot be taken off again, so it looks
 # at this switch.
