@@ -23,11 +23,12 @@ _PYTHON_HINT = "name a python executable or an environment's folder"
 
 @dataclass(frozen=True)
 class Sources:
-    """Where facts come from: `facts` files (merged), else `root`, else this machine."""
+    """Where facts come from: `facts` files and a `host` line, else `root`, else this machine."""
 
     facts: tuple[str, ...] = ()
     root: str = ""
     pythons: tuple[str, ...] = ()
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,30 @@ def gather(sources: Sources) -> Gathered:
     """Read the facts; raises UsageError for input that cannot be read."""
     if sources.facts and sources.root:
         raise UsageError("--facts and --root name two hosts", "give one of them")
+    if sources.host:
+        return _from_line(sources)
     if sources.facts:
         return _from_files(sources.facts)
     from doctor.probes.collect import Options, collect
 
     facts = collect(host_of(sources), Options(pythons=sources.pythons, say=_say))
     return Gathered(facts, sources.root or "this host")
+
+
+def _from_line(sources: Sources) -> Gathered:
+    """A host in words, and what files say beside it; its cards must be known."""
+    from doctor.intake.host_line import parse_host
+    from doctor.matrix import load_matrix
+    from doctor.rules.cards import need_known
+
+    stated = parse_host(sources.host)
+    need_known(stated.devices.value or (), load_matrix())
+    if not sources.facts:
+        return Gathered(stated, "--host")
+    from doctor.intake.merge import merge
+
+    read = _from_files(sources.facts)
+    return Gathered(merge(stated, read.facts), f"--host; {read.source}")
 
 
 def _say(text: str) -> None:

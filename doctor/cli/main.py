@@ -23,7 +23,13 @@ COMMANDS: dict[str, str] = {
     "diagnose": "doctor.cli.diagnose",
     "scan": "doctor.cli.scan",
     "fit": "doctor.cli.fit",
+    "resolve": "doctor.cli.resolve",
     "matrix": "doctor.cli.matrix",
+    "profile": "doctor.cli.profile",
+    "plan": "doctor.cli.plan",
+    "apply": "doctor.cli.apply",
+    "rollback": "doctor.cli.rollback",
+    "drift": "doctor.cli.drift",
     "smoke": "doctor.cli.smoke",
 }
 

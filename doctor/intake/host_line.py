@@ -31,9 +31,15 @@ from doctor.intake.stated import Stated, truth
 
 AT = "--host"
 _MAX_CHARS = 2000
-_CARD = re.compile(r"(?:(\d{1,4})\s*[xX*]\s*)?(.*?)(?:\s*[xX*]\s*(\d{1,4}))?")
+_MOST = 1024
+# Counts stand before or behind: "8x H100", "H100x8"; the x of RTX and TX belongs to the name.
+_BEFORE = re.compile(r"(\d{1,9})\s*[xX*]\s*(\S.*)")
+_BEHIND = re.compile(r"(.*\S)\s*(?<![tT])[xX*]\s*(\d{1,9})")
 _SYSTEMS = ("ubuntu", "debian", "rhel", "rocky", "almalinux", "centos", "fedora", "sles",
             "opensuse", "amzn", "openeuler", "kylin", "alpine", "windows", "macos")  # fmt: skip
+_ARCHS = ("x86_64", "aarch64", "ppc64le", "s390x", "riscv64")
+_FLAVOURS = ("open", "proprietary")
+_PYTHON = 3
 _NO = ("none", "no", "absent", "false", "0")
 
 # Where each key stands in a field report, which is read the same way.
@@ -97,10 +103,17 @@ def _add_card(line: _Line, text: str) -> None:
     if text.lower() in ("cpu", *_NO):
         line.report.setdefault("gpus", [])
         return
-    match = _CARD.fullmatch(text)
-    if match is None or not match[2]:
-        raise UsageError(f"--host: {text[:60]!r} names no card", _EXAMPLE)
-    line.cards.append({"name": match[2], "count": match[1] or match[3] or "1"})
+    name, count = _counted(text)
+    if not 1 <= count <= _MOST:
+        raise UsageError(f"--host: {text[:60]!r}: from 1 to {_MOST} cards", _EXAMPLE)
+    line.cards.append({"name": name, "count": str(count)})
+
+
+def _counted(text: str) -> tuple[str, int]:
+    before, behind = _BEFORE.fullmatch(text), _BEHIND.fullmatch(text)
+    if before:
+        return before[2], int(before[1])
+    return (behind[1].strip(), int(behind[2])) if behind else (text, 1)
 
 
 def _read(line: _Line, key: str, value: str) -> None:
@@ -187,9 +200,22 @@ def _facts(line: _Line) -> Facts:
         container_engine=line.box,
         scopes=(_scope(report),),
     )
+    _check(facts, notes)
+    return _adjusted(facts, line)
+
+
+def _check(facts: Facts, notes: list[str]) -> None:
+    """Raise UsageError for a value that says nothing."""
     if notes:
         raise UsageError(f"--host: cannot read {notes[0][:120]}", _EXAMPLE)
-    return _marked(_adjusted(facts, line))
+    arch, python = facts.host.arch.value, facts.scopes[0].python.value
+    if arch is not None and arch not in _ARCHS:
+        raise UsageError(f"--host: arch={arch[:40]}", f"known: {', '.join(_ARCHS)}")
+    if python is not None and python.version.major != _PYTHON:
+        raise UsageError(f"--host: python={python.version}", "write python=3.12")
+    flavour = facts.nvidia.module_flavour.value
+    if flavour is not None and flavour not in _FLAVOURS:
+        raise UsageError(f"--host: module={flavour[:40]}", f"known: {', '.join(_FLAVOURS)}")
 
 
 def _devices(report: Stated) -> Reading[Any]:
@@ -213,8 +239,4 @@ def _adjusted(facts: Facts, line: _Line) -> Facts:
         if driver.is_known and not facts.ascend.driver.is_known:
             ascend = replace(facts.ascend, driver=driver)
             facts = replace(facts, ascend=ascend, nvidia=replace(facts.nvidia, driver=UNSTATED))
-    return facts
-
-
-def _marked(facts: Facts) -> Facts:
     return facts

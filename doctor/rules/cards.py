@@ -5,8 +5,10 @@ A name in a report may fit several products; then only what all of them share is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from doctor.errors import UsageError
 from doctor.facts import ComputeCapability, Device, Reading, Version, missing, seen
 from doctor.facts.reading import Missing
 from doctor.findings import Evidence
@@ -132,3 +134,29 @@ def desktop_cards(case: Case, matrix: Matrix) -> tuple[Device, ...]:
     if not found:
         raise NotApplicable("the GPU belongs to a Jetson module")
     return found
+
+
+def need_known(devices: Iterable[Device], matrix: Matrix) -> None:
+    """Raise UsageError for a card of which nothing can be said: no plan may rest on a guess."""
+    for device in devices:
+        if device.vendor == "nvidia" and not capability(device, matrix).is_known:
+            raise _unknown(device, matrix)
+        is_chip = device.vendor == "ascend"
+        name, soc = device.name.value or "", device.soc.value or ""
+        if is_chip and matrix.npu(name, soc, device.pci_id.value or "") is None:
+            chips = ", ".join(row.key for row in matrix.npus)
+            raise UsageError(f"no NPU called {(soc or name)[:60]!r} is known", f"known: {chips}")
+
+
+def _unknown(device: Device, matrix: Matrix) -> UsageError:
+    name = device.name.value or device.pci_id.value or device.id
+    found = matrix.gpus_matching(device)
+    if found:
+        several = ", ".join(row.names[0] if row.names else row.key for row in found[:4])
+        return UsageError(f"{name[:60]!r} may be {several}, which differ", "write which one")
+    near = matrix.gpu_names_near(name)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return UsageError(
+        f"no GPU called {name[:60]!r} is known",
+        f"{hint}Write it as nvidia-smi does, or add its compute capability: cc=8.9",
+    )

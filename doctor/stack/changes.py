@@ -27,6 +27,7 @@ from doctor.stack.model import Ask, Judged, Resolution
 from doctor.stack.setting import setting_of
 
 AT = "after the change"
+_COMMON_GOALS = ("throughput", "local")
 _DRIVER_CAUSES = (
     "ptx-too-new",
     "container-requirement-unsatisfied",
@@ -66,6 +67,7 @@ def all_changes(found: Resolution, matrix: Matrix) -> Iterator[Change]:
     yield from _system(found, matrix)
     yield from _driver(found, matrix)
     yield from _npu_driver(found, matrix)
+    yield from _other_engine(found, matrix)
 
 
 def together(one: Change, other: Change) -> Change:
@@ -252,3 +254,14 @@ def _npu_driver(found: Resolution, matrix: Matrix) -> Iterator[Change]:
                 found.ask,
                 reboot=True,
             )
+
+
+def _other_engine(found: Resolution, matrix: Matrix) -> Iterator[Change]:
+    """Engines for the same devices, where the one that was asked for has nothing."""
+    if found.offers or found.host or found.ask.artifact or "quantization" in dict(found.ask.args):
+        return
+    vendor = setting_of(found.facts).vendor
+    rows = (r for r in matrix.stacks.goals if r.vendor == vendor and r.goal in _COMMON_GOALS)
+    for name in dict.fromkeys(row.engine for row in rows if row.engine != found.engine):
+        ask = replace(found.ask, engine=name, spec=None)
+        yield Change("engine", f"{name} instead of {found.engine}", found.facts, ask)

@@ -12,6 +12,7 @@ from doctor.matrix.claims import in_range
 from doctor.matrix.model import Claim, Release
 from doctor.stack.model import Candidate, Torch
 from doctor.stack.setting import Setting, newest_python
+from doctor.stack.torch_choice import exact_pin
 from doctor.stack.wheels import ascend_parts
 
 Which = tuple[Release, Version] | tuple[None, None]
@@ -77,7 +78,7 @@ def _candidate(
         release=release,
         variant=f"cu{str(cuda).replace('.', '')}" if cuda else "",
         cuda=cuda or own_cuda,
-        torch=_torch(release, cuda, row.vendor),
+        torch=_torch(matrix, release, cuda, row.vendor),
         python=_python(row, release),
         artifact=f"{row.repository}:{tag}",
         libc=_libc(matrix, row, release),
@@ -99,13 +100,24 @@ def _two(cuda: Version | None) -> Version | None:
     return Version(f"{cuda.major}.{cuda.minor}")
 
 
-def _torch(release: Release | None, cuda: Version | None, vendor: str) -> Torch | None:
-    """The torch inside: as the release pins it, built for the CUDA of the image."""
+def _torch(
+    matrix: Matrix, release: Release | None, cuda: Version | None, vendor: str
+) -> Torch | None:
+    """The torch inside: as the release pins it, built for the CUDA of the image.
+
+    An image of a release that takes a range may hold a build of the vendor's own: it is
+    judged as the oldest of the range.
+    """
     pin = release.pins.get("torch", "") if release else ""
     spec = Specifier.parse(pin) if pin else None
-    if spec is None or not pin.startswith("=="):
+    if spec is None:
         return None
-    version = Version(pin.removeprefix("=="))
+    fitting = (v for _, v in reversed(matrix.versions("torch")) if spec.admits(v) is True)
+    version = exact_pin(pin) or next(fitting, None)
+    if version is None:
+        return None
+    if vendor == "amd":
+        return Torch(version, None, "rocm", "rocm")
     label = f"cu{str(cuda).replace('.', '')}" if cuda and vendor == "nvidia" else ""
     return Torch(version, cuda if vendor == "nvidia" else None, "", label)
 

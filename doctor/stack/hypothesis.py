@@ -40,7 +40,7 @@ def with_candidate(facts: Facts, candidate: Candidate, ask: Ask, matrix: Matrix)
         image=_image(candidate) if is_image else ImageRef(),
         python=_python(facts, candidate),
         packages=seen(_packages(candidate), AT, partial=True),
-        torch=_torch_build(candidate.torch),
+        torch=_torch_build(candidate.torch, candidate.vendor),
         env=seen(dict(candidate.env), AT) if is_image else UNSTATED,
         devices_visible=_visible(facts, candidate, ask) if is_image else UNSTATED,
         libc=seen(candidate.libc, candidate.artifact) if candidate.libc else UNSTATED,
@@ -93,12 +93,14 @@ def _labelled(torch: Torch) -> Version:
     return Version(f"{torch.version}+{torch.label}") if torch.label else torch.version
 
 
-def _torch_build(torch: Torch | None) -> Reading[TorchBuild]:
+def _torch_build(torch: Torch | None, vendor: str) -> Reading[TorchBuild]:
     if torch is None:
         return UNSTATED
-    cuda = seen(torch.cuda, AT) if torch.cuda else missing(Missing.NOT_THERE, AT)
-    build = TorchBuild(_labelled(torch), cuda=cuda, hip=missing(Missing.NOT_THERE, AT))
-    return seen(build, AT)
+    nothing = missing(Missing.NOT_THERE, AT)
+    cuda = seen(torch.cuda, AT) if torch.cuda else nothing
+    # What ROCm a build for AMD was made with is not known; that it was is.
+    hip = UNSTATED if vendor == "amd" else nothing
+    return seen(TorchBuild(_labelled(torch), cuda=cuda, hip=hip), AT)
 
 
 def _visible(facts: Facts, candidate: Candidate, ask: Ask) -> Reading[tuple[str, ...]]:

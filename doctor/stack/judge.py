@@ -63,7 +63,11 @@ class Judge:
         errors = _errors(target)
         if errors:
             return Judged(candidate, REFUSED, errors)
-        lacks = [*candidate.unseen, *(w.message for w in self._unsure(target))]
+        unsure = self._unsure(target)
+        lacks = [*candidate.unseen, *(w.message for w in unsure)]
+        if target.verdict is Verdict.CANNOT_TELL and unsure:
+            # What speaks against it, and too little is known of it to outweigh that.
+            return Judged(candidate, REFUSED, unsure)
         if target.verdict is Verdict.CANNOT_TELL:
             lacks += [o.missing for o in target.outcomes if o.gate and o.missing]
             crashed = (o for o in target.outcomes if o.kind is OutcomeKind.CRASHED)

@@ -82,16 +82,46 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Stack:
+    """A proposal in the terms in which people act on it.
+
+    `python` is the interpreter to use, `pythons` those that the artefact accepts;
+    `torch_build` the CUDA of torch ("cu128"); `index` where engine or torch is, "" if the
+    default index has both. `env` and `flags` must be set; `driver_floor` and
+    `driver_ceiling` bound the drivers that run this build on these cards.
+    """
+
+    engine: str
+    version: str
+    kind: str
+    artifact: str
+    cuda: str = ""
+    torch: str = ""
+    torch_build: str = ""
+    python: str = ""
+    pythons: str = ""
+    index: str = ""
+    extra_index: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    driver_floor: str = ""
+    driver_ceiling: str = ""
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Judged:
     """A candidate with its judgement: `state` is proven, possible or refused.
 
-    `lacks` names what is missing to prove a possible one.
+    `lacks` names what is missing to prove a possible one; `stack` is what to do, for offers.
     """
 
     candidate: Candidate
     state: str
     findings: tuple[Finding, ...] = ()
     lacks: tuple[str, ...] = ()
+    stack: Stack | None = None
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from doctor.diagnose import diagnose
-from doctor.errors import UsageError
 from doctor.facts import Device, Facts
 from doctor.findings import Finding, Rung, Severity
 from doctor.matrix import Matrix
-from doctor.rules.cards import capability
+from doctor.rules.cards import need_known
 from doctor.stack.goals import choices
 from doctor.stack.judge import Judge
 from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Choice, Judged, Resolution
 from doctor.stack.search import Found, candidates, search
 from doctor.stack.setting import setting_of
+from doctor.stack.summary import summed_up
 
 _SHOWN_POSSIBLE = 3
 _SHOWN_REFUSED = 40
@@ -26,7 +26,7 @@ def resolve(facts: Facts, matrix: Matrix, ask: Ask, with_unlocks: bool = True) -
 
     Raises UsageError for an engine, an aim or a card that is not known.
     """
-    _need_known_cards(facts, matrix)
+    need_known(facts.devices.value or (), matrix)
     tried: list[Resolution] = []
     for choice in choices(matrix, ask, setting_of(facts).vendor):
         tried.append(_for_engine(facts, matrix, replace(ask, engine=choice.engine), choice))
@@ -41,28 +41,6 @@ def resolve(facts: Facts, matrix: Matrix, ask: Ask, with_unlocks: bool = True) -
     return replace(best, unlocks=unlocks(best, matrix))
 
 
-def _need_known_cards(facts: Facts, matrix: Matrix) -> None:
-    """Without its capability nothing can be said of a card."""
-    for device in facts.devices.value or ():
-        if device.vendor == "nvidia" and not capability(device, matrix).is_known:
-            raise unknown_card(device, matrix)
-
-
-def unknown_card(device: Device, matrix: Matrix) -> UsageError:
-    """What to say of a card that the matrix does not know, or that may be several."""
-    name = device.name.value or device.pci_id.value or device.id
-    found = matrix.gpus_matching(device)
-    if found:
-        several = ", ".join(gpu.names[0] if gpu.names else gpu.key for gpu in found[:4])
-        return UsageError(f"{name!r} may be {several}, which differ", "write which one")
-    near = matrix.gpu_names_near(name)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return UsageError(
-        f"no GPU called {name[:60]!r} is known",
-        f"{hint}Write it as nvidia-smi does, or add its compute capability: cc=8.9",
-    )
-
-
 def _for_engine(facts: Facts, matrix: Matrix, ask: Ask, choice: Choice) -> Resolution:
     host = _host_faults(facts, matrix)
     blank = Resolution(facts, ask, ask.engine, host=host, matrix_as_of=matrix.as_of)
@@ -70,12 +48,14 @@ def _for_engine(facts: Facts, matrix: Matrix, ask: Ask, choice: Choice) -> Resol
     if host:
         return blank
     found = _searched(facts, matrix, ask)
-    offers = (
-        *_newest_first(found.by_state[PROVEN]),
-        *_newest_first(found.by_state[POSSIBLE])[:_SHOWN_POSSIBLE],
-    )
+    proven = _newest_first(found.by_state[PROVEN])
+    offers = (*proven, *_newer(found.by_state[POSSIBLE], proven)[:_SHOWN_POSSIBLE])
     refused = _above(found.by_state[REFUSED], offers)
-    return replace(blank, offers=offers, refused=refused[:_SHOWN_REFUSED])
+    told = tuple(
+        summed_up(offer, facts, matrix, ask, flags=number == 0)
+        for number, offer in enumerate(offers)
+    )
+    return replace(blank, offers=told, refused=refused[:_SHOWN_REFUSED])
 
 
 def _searched(facts: Facts, matrix: Matrix, ask: Ask) -> Found:
@@ -112,6 +92,12 @@ def _host_faults(facts: Facts, matrix: Matrix) -> tuple[Finding, ...]:
 
 def _newest_first(judged: Iterable[Judged]) -> list[Judged]:
     return sorted(judged, key=_version_key, reverse=True)
+
+
+def _newer(possible: list[Judged], proven: list[Judged]) -> list[Judged]:
+    """Possible stacks that are worth a try: those newer than what is proven."""
+    best = _version_key(proven[0]) if proven else ()
+    return [judged for judged in _newest_first(possible) if _version_key(judged) > best]
 
 
 def _version_key(judged: Judged) -> tuple[object, ...]:

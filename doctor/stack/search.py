@@ -23,11 +23,13 @@ def candidates(matrix: Matrix, engine: str, facts: Facts, ask: Ask) -> Iterator[
     for release, version in matrix.versions(engine):
         if release.yanked or not ask.admits(version):
             continue
-        ways = chain(
+        ways = (
             wheels(matrix, engine, release, version, setting),
             _images(matrix, engine, (release, version), setting),
         )
-        yield from (way for way in ways if ask.artifact in ("", way.kind))
+        # An image for Ascend brings its toolkit; a wheel needs one on the host.
+        ordered = reversed(ways) if setting.vendor == "ascend" else ways
+        yield from (way for way in chain(*ordered) if ask.artifact in ("", way.kind))
     if not matrix.releases(engine) and ask.artifact in ("", "image"):
         yield from _images(matrix, engine, (None, None), setting)
 
@@ -56,8 +58,14 @@ class Found:
         """Tell whether a candidate could still change the answer."""
         if candidate.unseen and self.is_doubted(candidate):
             return False
+        if candidate.compat is not None and self._works_without(candidate):
+            return False
         is_done = self.lanes.get(candidate.lane, False)
         return not is_done or len(self.by_state[PROVEN]) < ENOUGH
+
+    def _works_without(self, candidate: Candidate) -> bool:
+        """Tell whether the same image was proven without forward compatibility."""
+        return any(j.candidate.artifact == candidate.artifact for j in self.by_state[PROVEN])
 
     def is_doubted(self, candidate: Candidate) -> bool:
         """Tell whether a newer one of its kind is possible, so that it must be proven to count."""

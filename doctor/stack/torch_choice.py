@@ -24,14 +24,20 @@ def choices(
         return (None,)
     rows = [(row, v) for row, v in matrix.versions("torch") if spec.admits(v) is True]
     rows = [(row, v) for row, v in rows if not row.prerelease and not v.is_prerelease]
-    exact = pin.startswith("==") and "*" not in pin
-    if exact and not rows:
-        return (Torch(Version(pin.removeprefix("==")), cuda, variant, variant),)
+    exact = exact_pin(pin)
+    if exact is not None and not rows:
+        return (Torch(exact, cuda, variant, variant),)
     listed = [t for row, v in rows for t in _builds(row, v, cuda, variant, arch)]
-    if exact:
+    if exact is not None:
         return tuple(listed)
     fitting = [t for t in listed if t.cuda is None or cuda is None or t.cuda.major == cuda.major]
     return (*listed[:1], *(t for t in fitting[:_NEWEST] if t not in listed[:1]))
+
+
+def exact_pin(pin: str) -> Version | None:
+    """The one version that a pin names, or None: "==2.7.*" leaves a choice."""
+    version = Version.maybe(pin.removeprefix("==")) if pin.startswith("==") else None
+    return version if version is not None and version.is_exact else None
 
 
 def _builds(

@@ -7,14 +7,15 @@ drops a card of the host is never among them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.matrix import Matrix
 from doctor.stack import changes
 from doctor.stack.changes import Change
 from doctor.stack.judge import Judge
-from doctor.stack.model import PROVEN, Judged, Resolution, Unlock
+from doctor.stack.model import PROVEN, Candidate, Judged, Resolution, Unlock
 from doctor.stack.search import candidates
+from doctor.stack.summary import stack_of
 
 _MOST = 4
 
@@ -40,7 +41,8 @@ def _useful(gained: Iterable[Unlock]) -> Iterator[Unlock]:
     best: dict[str, Unlock] = {}
     for unlock in gained:
         held = best.get(unlock.kind)
-        if held is None or _low(unlock.gains) > _low(held.gains):
+        same = held is not None and held.gains.candidate.engine == unlock.gains.candidate.engine
+        if held is None or (same and _low(unlock.gains) > _low(held.gains)):
             best[unlock.kind] = unlock
     return iter(best.values())
 
@@ -68,27 +70,46 @@ class _Trial:
     @property
     def best(self) -> tuple[object, ...]:
         """The version to beat."""
-        proven = [offer for offer in self.found.offers if offer.state == PROVEN]
-        return _low(proven[0]) if proven else ()
+        offer = self._proven
+        return _low(offer) if offer is not None else ()
+
+    @property
+    def _proven(self) -> Judged | None:
+        return next((offer for offer in self.found.offers if offer.state == PROVEN), None)
+
+    @property
+    def needs_compat(self) -> bool:
+        """True if the answer leans on a forward-compatibility library: without it is better."""
+        offer = self._proven
+        return offer is not None and offer.candidate.compat is not None
+
+    def _is_no_gain(self, candidate: Candidate) -> bool:
+        low = candidate.version.low if candidate.version is not None else (0,)
+        if self.needs_compat and candidate.compat is None:
+            return low < self.best
+        return low <= self.best
 
     @property
     def is_newest(self) -> bool:
         """True if the answer already is the newest version that was asked for."""
         ask = self.found.ask
         newest = next((v for _, v in self.matrix.versions(ask.engine) if ask.admits(v)), None)
-        return bool(self.best) and (newest is None or self.best >= newest.low)
+        is_last = newest is None or self.best >= newest.low
+        return bool(self.best) and is_last and not self.needs_compat
 
     def unlock(self, change: Change) -> Unlock | None:
         """The newest proven stack after the change, if it is newer than the answer."""
         judge = Judge(change.facts, self.matrix, change.ask)
         ways = candidates(self.matrix, change.ask.engine, change.facts, change.ask)
         for candidate in ways:
-            low = candidate.version.low if candidate.version is not None else (0,)
-            if low <= self.best and change.ask.engine == self.found.engine:
-                return None
+            if change.ask.engine == self.found.engine and self._is_no_gain(candidate):
+                if candidate.compat is None:
+                    return None
+                continue
             if candidate.unseen or not change.helps(candidate.version):
                 continue
             judged = judge.judge(candidate, must_prove=True)
             if judged.state == PROVEN:
-                return Unlock(change.text, change.kind, judged, change.commands, change.reboot)
+                gains = replace(judged, stack=stack_of(candidate, change.facts, self.matrix))
+                return Unlock(change.text, change.kind, gains, change.commands, change.reboot)
         return None

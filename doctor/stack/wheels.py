@@ -73,12 +73,11 @@ def _candidate(
     fields = {"version": release.version, "variant": label, "arch": setting.arch or "x86_64"}
     files = () if label else release.files
     file = _file(files, setting, release)
-    kind = "source" if delivery.kind == "source" or _is_source(files) else "wheel"
     url = delivery.url.format(**fields)
     return Candidate(
         engine=delivery.engine,
-        kind=kind,
-        lane=kind,
+        kind=delivery.kind,
+        lane=delivery.kind,
         vendor=delivery.vendor,
         package=delivery.package,
         version=Version(f"{release.version}+{label}") if label else version,
@@ -86,7 +85,7 @@ def _candidate(
         variant=label,
         cuda=cuda,
         python=setting.python or newest_python(release),
-        artifact=url or (file.file if file else f"{delivery.package} {release.version}"),
+        artifact=url or _named(file, delivery, release),
         index=url or delivery.index.format(**fields),
         extra_index=delivery.extra_index.format(**fields),
         tags=_tags(delivery, file, release, setting, url),
@@ -103,12 +102,17 @@ def ascend_parts(release: Release) -> tuple[tuple[str, str], ...]:
     return (*((("cann", release.extra["cann"]),) if "cann" in release.extra else ()), *pins)
 
 
-def _is_source(files: tuple[Artefact, ...]) -> bool:
-    return bool(files) and not any(f.file.endswith(".whl") for f in files)
+def _named(file: Artefact | None, delivery: Delivery, release: Release) -> str:
+    """The file, or what to ask an index for that was not listed."""
+    is_listed = file is not None and (delivery.kind == "source" or file.file.endswith(".whl"))
+    return file.file if file and is_listed else f"{delivery.package} {release.version}"
 
 
 def _file(files: tuple[Artefact, ...], setting: Setting, release: Release) -> Artefact | None:
-    """The wheel for this Python and architecture; where there is none, the nearest to it."""
+    """The wheel for this Python and architecture; where there is none, the nearest to it.
+
+    None where the list holds only some of the files: the release names Pythons beside them.
+    """
     found = [(f, match) for f in files if (match := _WHEEL.fullmatch(f.file))]
     python = setting.python or newest_python(release)
     own = "cp" + "".join(map(str, python.release[:2])) if python else ""
@@ -119,7 +123,10 @@ def _file(files: tuple[Artefact, ...], setting: Setting, release: Release) -> Ar
         return _is_for(match[4], setting.arch), serves, _build_number(match[1])
 
     best = max(found, key=order, default=None)
-    return best[0] if best else next(iter(files), None)
+    if best is None:
+        return next(iter(files), None)
+    is_elsewhere = own in release.pythons and not order(best)[1]
+    return None if is_elsewhere else best[0]
 
 
 def _build_number(text: str | None) -> int:

@@ -1,0 +1,67 @@
+"""`doctor profile`: what is wanted on a machine."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.group("profile")
+def command() -> None:
+    """Look at profiles: one engine, what it runs on, how it is installed, served and proven."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def list_profiles(as_json: bool) -> None:
+    """List the profiles that ship with doctor."""
+    from doctor.profile.read import builtin_names, find_profile
+    from doctor.report.output import terminal_style
+    from doctor.report.profile import render_list, render_list_json
+
+    profiles = tuple(find_profile(name) for name in builtin_names())
+    style = terminal_style(sys.stdout)
+    click.echo(render_list_json(profiles) if as_json else render_list(profiles, style), nl=False)
+
+
+@command.command("show")
+@click.argument("name", metavar="NAME|FILE")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def show(name: str, as_json: bool) -> None:
+    """Print a profile in full, with the keys that it leaves at their defaults.
+
+    \b
+    Examples:
+      doctor profile show llamacpp-cpu
+      doctor profile show ./mine.yaml --json
+    """
+    from doctor.profile.read import find_profile
+    from doctor.report.profile import render_json, render_yaml
+
+    profile = find_profile(name)
+    click.echo(render_json(profile) if as_json else render_yaml(profile), nl=False)
+
+
+@command.command("validate")
+@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE...")
+@click.pass_context
+def validate(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Check profiles against the schema, and against what the matrix knows.
+
+    Exit 2 for a profile that breaks the schema, 1 for one that the matrix speaks against.
+
+    \b
+    Examples:
+      doctor profile validate ./mine.yaml
+    """
+    from doctor.errors import ExitCode
+    from doctor.matrix import load_matrix
+    from doctor.profile.describe import doubts
+    from doctor.profile.read import find_profile
+    from doctor.report.profile import render_doubts
+
+    matrix = load_matrix()
+    found = {name: doubts(find_profile(name), matrix) for name in names}
+    click.echo(render_doubts(found), nl=False)
+    ctx.exit(int(ExitCode.NO if any(found.values()) else ExitCode.OK))
