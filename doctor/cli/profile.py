@@ -65,3 +65,30 @@ def validate(ctx: click.Context, names: tuple[str, ...]) -> None:
     found = {name: doubts(find_profile(name), matrix) for name in names}
     click.echo(render_doubts(found), nl=False)
     ctx.exit(int(ExitCode.NO if any(found.values()) else ExitCode.OK))
+
+
+@command.command("lock")
+@click.argument("name", metavar="NAME|FILE")
+@click.option("-o", "--output", default="stack.lock", show_default=True, metavar="FILE")
+@click.option("--python", default="", metavar="3.X", help="Not the profile's Python.")
+@click.option("--platform", default="", metavar="P", help="Such as x86_64-manylinux_2_28.")
+@click.option("--download", default="", metavar="DIR", help="Also fetch every file into DIR.")
+def lock(name: str, output: str, python: str, platform: str, download: str) -> None:
+    """Write down every Python file of a profile by version and sha256.
+
+    Resolved against your own package index. The file names no index, path or secret: commit
+    it. Its arguments are checked against what that version of the engine takes.
+
+    \b
+    Examples:
+      doctor profile lock llamacpp-cpu
+      doctor profile lock vllm-nvidia --python 3.12 --download ./wheels
+      doctor apply vllm-nvidia --lock stack.lock --offline ./wheels
+    """
+    from doctor.matrix import load_matrix
+    from doctor.profile.read import find_profile
+    from doctor.provision.locks import Wish, lock_to_file
+    from doctor.report.lock import render_text
+
+    wish = Wish(find_profile(name), python, platform, output, download)
+    click.echo(render_text(lock_to_file(wish, load_matrix())), nl=False)

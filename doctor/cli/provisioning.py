@@ -19,7 +19,7 @@ _OPTIONS = (
 _LOCK = (
     click.option("--lock", default="", metavar="FILE", help="Not ./stack.lock but this one."),
     click.option(
-        "--offline", default="", metavar="DIR", help="Ask no index; take files from here."
+        "--offline", default="", metavar="DIR", help="Take files from here, ask no index."
     ),
 )
 

@@ -29,7 +29,7 @@ from doctor.provision.plan import EXACT, Plan, Step, make_plan
 from doctor.provision.playbook import Listener, Playbook, RoleResult
 from doctor.provision.proof import prove
 from doctor.provision.runs import Run
-from doctor.provision.survey import read_state
+from doctor.provision.survey import end_leftovers, read_state
 from doctor.provision.target import Target
 from doctor.provision.variables import Means
 
@@ -126,6 +126,8 @@ class Worker:
             return Outcome(GIVEN_UP, self.run.name, failure)
         journal.write(BACK, text=failure)
         try:
+            # A task that lost its Ansible may still be at work.
+            end_leftovers(self.target, self.run.name)
             self.go_to(before)
         except DoctorError as fault:
             return Outcome(GIVEN_UP, self.run.name, f"{failure}\nand going back failed: {fault}")

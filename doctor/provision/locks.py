@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 
 from doctor.errors import UsageError
 from doctor.facts import Facts, Version
 from doctor.matrix import Matrix
-from doctor.profile.lock import SCHEMA, Lock
-from doctor.profile.locking import Wanted, resolve_packages
+from doctor.profile.lock import SCHEMA, Lock, read_lock, requirements_text, write_lock
+from doctor.profile.locking import Wanted, download, resolve_packages
 from doctor.profile.schema import Profile
 from doctor.provision.service import launch_of
 from doctor.smoke.launch import launch_row
@@ -41,6 +44,68 @@ def lock_profile(profile: Profile, python: str, platform: str, matrix: Matrix) -
         raise UsageError(f"the packages of {profile.name} do not hold {row.package}", "add it")
     launch_of(profile, lock, "/model", matrix, "/environment")
     return lock
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person wants locked.
+
+    For which Python and platform ("": those of this machine), into which file, and where to
+    put the packages themselves ("": nowhere).
+    """
+
+    profile: Profile
+    python: str = ""
+    platform: str = ""
+    output: str = "stack.lock"
+    download: str = ""
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A lock as it was written; `before` is what the file held, None if nothing."""
+
+    lock: Lock
+    path: str
+    is_new: bool
+    before: Lock | None = None
+    download: str = ""
+    files: tuple[str, ...] = ()
+
+
+def lock_to_file(wish: Wish, matrix: Matrix) -> Locked:
+    """Lock a profile into a file. Raises UsageError, RemoteError or LaunchError."""
+    facts = _facts_for(wish)
+    python = wish.python or wish.profile.install.python or next(iter(pythons_of(facts)), "")
+    platform = wish.platform
+    if wish.profile.install.method == "venv":
+        platform = platform or platform_of(facts)
+        _expect_plain(python, platform)
+    lock = lock_profile(wish.profile, python, platform, matrix)
+    path = Path(wish.output)
+    before = read_lock(path) if path.is_file() else None
+    is_new = write_lock(path, lock)
+    files: tuple[str, ...] = ()
+    if wish.download and lock.packages:
+        wanted = Wanted((), python, platform, lock.index)
+        files = download(requirements_text(lock), wanted, Path(wish.download))
+    return Locked(lock, wish.output, is_new, before, wish.download, files)
+
+
+def _facts_for(wish: Wish) -> Facts:
+    """This machine's facts, if they are needed."""
+    from doctor.provision.survey import read_facts
+    from doctor.provision.target import Target
+
+    known = wish.platform and (wish.python or wish.profile.install.python)
+    return Facts() if known or wish.profile.install.method != "venv" else read_facts(Target())
+
+
+def _expect_plain(python: str, platform: str) -> None:
+    if python and not re.fullmatch(r"3\.[0-9]{1,2}", python):
+        raise UsageError(f"--python {python[:40]!r} is no minor version", "write 3.12")
+    if not re.fullmatch(r"(x86_64|aarch64)-[a-z0-9_-]{1,40}", platform):
+        raise UsageError(f"--platform {platform[:60]!r}", "write x86_64-manylinux_2_28")
 
 
 def _lock_image(profile: Profile) -> Lock:

@@ -161,10 +161,11 @@ def _release(goal: Goal, state: State, means: Means) -> list[Step]:
     if whole and not damaged:
         return []
     count = release.requirements.count("==")
+    noun = "package" if count == 1 else "packages"
     fetch = Step(
         name="fetch_packages",
         role="",
-        title=f"fetch {count} locked packages into {means.wheels}",
+        title=f"fetch {count} locked {noun} into {means.wheels}",
         reason="they are not on this machine",
     )
     reason = f"its files differ: {damaged[0]}" if damaged else "this release is not there"
@@ -173,7 +174,7 @@ def _release(goal: Goal, state: State, means: Means) -> list[Step]:
         Step(
             name="make_release",
             role="engine_venv",
-            title=f"install {count} locked packages into releases/{release.name}",
+            title=f"install {count} locked {noun} into releases/{release.name}",
             reason=reason,
             risk="the engine stops while its files are replaced" if damaged else
             "none for what runs now: a new folder",
