@@ -143,9 +143,12 @@ def _check_formats(matrix: Matrix, args: Mapping[str, Any]) -> None:
 def _facts(question: Question) -> tuple[Facts, str]:
     from doctor.intake.field_report import read_field_report
 
-    named = question.gpu or question.host.partition(",")[0].strip()
-    if question.memory_gib is not None and not named:
+    named = question.gpu
+    if question.memory_gib is not None and not named and not question.host:
         return Facts(), "a device of stated memory"
+    if question.host and not named:
+        gathered = gather(replace(question.sources, host=question.host))
+        return gathered.facts, question.host
     if not named:
         gathered = gather(question.sources)
         return gathered.facts, gathered.source

@@ -22,6 +22,7 @@ FORMATS = (
 
 @click.command("check")
 @click.option("--facts", multiple=True, metavar="FILE", help="Judge a snapshot, report or case.")
+@click.option("--host", default="", metavar="LINE", help='Judge a host in words: "H100x8,...".')
 @click.option("--facts-dir", default="", metavar="DIR", help="Judge a fleet: one file a host.")
 @click.option("--root", default="", metavar="DIR", help="Judge a mounted system; run nothing.")
 @click.option("--python", multiple=True, metavar="PATH", help="Judge this Python environment.")
@@ -46,6 +47,7 @@ FORMATS = (
 def command(
     ctx: click.Context,
     facts: tuple[str, ...],
+    host: str,
     facts_dir: str,
     root: str,
     python: tuple[str, ...],
@@ -68,6 +70,7 @@ def command(
       doctor check
       doctor check --python ./.venv --engine vllm
       doctor check --facts report.yaml --format json
+      doctor check --host "L40Sx2,driver=580.95,python=3.12" --engine vllm==0.33.0
       doctor check --root /mnt/image -o json=report.json -o html=report.html
       doctor check --facts-dir snapshots/ -o html=fleet.html
     """
@@ -88,14 +91,14 @@ def command(
         from doctor.fleets import Question, judge_folder
         from doctor.report.progress import Progress
 
-        if facts or root or python:
+        if facts or host or root or python:
             raise UsageError("--facts-dir stands alone", "leave --facts, --root and --python out")
         with Progress(sys.stderr, style.width, "hosts") as progress:
             fleet = judge_folder(facts_dir, Question(engine, model, allowed, names), progress)
         emit(write_all(fleet, form, files, style))
         ctx.exit(int(fleet_exit_code(fleet, fail_on, strict)))
-    found = check(Sources(facts, root, python), engine, model)
+    found = check(Sources(facts, root, python, host), engine, model)
     # Redaction comes first: ignored subjects and baselines are written as reports show them.
     report = allowed.apply(names.report(found) if names else found)
     emit(write_all(report, form, files, style))
-    ctx.exit(int(exit_code(report, fail_on, strict, bool(facts or python or engine))))
+    ctx.exit(int(exit_code(report, fail_on, strict, bool(facts or host or python or engine))))
