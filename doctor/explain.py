@@ -58,10 +58,9 @@ def _nearest(name: str, matrix: Matrix) -> str:
     return f"did you mean {' or '.join(near)}?" if near else "`doctor explain` lists all of them"
 
 
-def related(cause: str, matrix: Matrix) -> tuple[str, ...]:
-    """Causes of which this one is often a symptom, and its own frequent symptoms."""
-    symptoms = [name for name, row in matrix.causes.items() if cause in row.after]
-    return (*matrix.causes[cause].after, *symptoms)
+def symptoms(cause: str, matrix: Matrix) -> tuple[str, ...]:
+    """Causes that are often only symptoms of this one."""
+    return tuple(name for name, row in matrix.causes.items() if cause in row.after)
 
 
 def section(code: str, heading: str) -> str:

@@ -92,10 +92,11 @@ def devices_in_words(facts: Facts) -> str:
 
 
 def _device_name(device: Device) -> str:
-    name = device.name.value or device.pci_id.value or device.vendor
-    capability = device.compute_capability.value or device.gfx.value or device.soc.value
+    name = device.name.value or f"{device.vendor} {device.pci_id.value or 'device'}"
+    capability = device.compute_capability.value
+    code = f"compute {capability}" if capability else device.gfx.value or device.soc.value
     memory = device.memory_mib.value
-    extra = [str(capability)] if capability else []
+    extra = [code] if code else []
     extra += [f"{memory / 1024:.0f} GiB"] if memory else []
     return f"{name} ({', '.join(extra)})" if extra else name
 

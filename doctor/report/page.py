@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import textwrap
 
-from doctor.explain import HEADINGS, Page, pages_for, related
+from doctor.explain import HEADINGS, Page, pages_for, symptoms
 from doctor.matrix import Matrix
+from doctor.report import Style
+from doctor.report.paint import paint
 from doctor.rules.registry import RULES
 
-_WIDTH = 96
+_LABEL = 13
 
 
-def render_pages(name: str, matrix: Matrix) -> str:
-    """The pages of a code or cause; raises UsageError for an unknown name."""
+def render_pages(name: str, matrix: Matrix, style: Style) -> str:
+    """What is known of a code or cause: the cause, its rules, its relatives.
+
+    Raises UsageError for an unknown name.
+    """
     pages = pages_for(name, matrix)
-    if not pages:
-        cause = matrix.causes[name.strip().lower()]
-        return f"{name.strip().lower()}: {cause.text}\n"
-    return "\n".join(_page(page, matrix) for page in pages)
+    slug = pages[0].rule.cause if pages else name.strip().lower()
+    lines = _cause(slug, matrix, style)
+    for page in pages:
+        lines += ["", *_page(page, style)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _page(page: Page, matrix: Matrix) -> str:
+def _cause(slug: str, matrix: Matrix, style: Style) -> list[str]:
+    cause = matrix.causes[slug]
+    rung = f" (mended at the rung: {cause.rung})" if cause.rung else ""
+    lines = [paint(style, slug, "bold") + rung, *textwrap.wrap(cause.text, style.width)]
+    lines += _field("Look first", ", ".join(cause.after), style)
+    lines += _field("Brings along", ", ".join(symptoms(slug, matrix)), style)
+    codes = [rule.code for rule in RULES if rule.cause == slug]
+    return lines + _field("Rules", " ".join(codes), style)
+
+
+def _page(page: Page, style: Style) -> list[str]:
     rule = page.rule
-    head = f"{rule.code} {rule.cause} ({rule.severity.value}, rung {_rung(rule.cause, matrix)})"
-    lines = [head, *textwrap.wrap(page.summary, _WIDTH), ""]
+    head = f"{paint(style, rule.code, 'bold')} {rule.severity.value}: "
+    lines = textwrap.wrap(page.summary, max(style.width - len(rule.code) - 9, 20))
+    lines[:1] = [head + lines[0]] if lines else [head]
     for heading in HEADINGS:
-        text = page.sections.get(heading, "")
-        indent = " " * 13
-        lines += textwrap.wrap(
-            text, _WIDTH, initial_indent=f"{heading:<13}", subsequent_indent=indent
-        )
-    near = related(rule.cause, matrix)
-    if near:
-        lines += textwrap.wrap(
-            f"Related      {', '.join(near)}", _WIDTH, subsequent_indent=" " * 13
-        )
-    return "\n".join(lines) + "\n"
+        lines += _field(heading, page.sections.get(heading, ""), style)
+    return lines
 
 
-def _rung(cause: str, matrix: Matrix) -> str:
-    return matrix.causes[cause].rung or "none"
+def _field(label: str, text: str, style: Style) -> list[str]:
+    if not text:
+        return []
+    first, *rest = textwrap.wrap(text, max(style.width - _LABEL, 20))
+    return [f"{label:<{_LABEL}}{first}", *(" " * _LABEL + line for line in rest)]
 
 
 def render_list(matrix: Matrix) -> str:

@@ -9,7 +9,7 @@ _CODES = {"red": "31", "yellow": "33", "green": "32", "dim": "2", "bold": "1", "
 # State of a rung or severity of a finding → word and colour.
 STATES = {"error": ("FAIL", "red"), "warning": ("warn", "yellow"), "info": ("note", "cyan")}
 VERDICTS = {
-    Verdict.FAIL: ("fail", "red", "bold"),
+    Verdict.FAIL: ("FAIL", "red", "bold"),
     Verdict.PASS: ("pass", "green", "bold"),
     Verdict.CANNOT_TELL: ("cannot tell", "yellow", "bold"),
     Verdict.NOTHING_TO_JUDGE: ("nothing to judge", "bold"),

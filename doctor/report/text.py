@@ -1,72 +1,98 @@
-"""The report for a terminal: the ladder, then per target the one cause, its evidence, its fix."""
+"""The report for a terminal: the ladder, then per target the one cause, its evidence, its fix.
+
+What matters stands last, where it stays in sight: the verdict, its cause, where to read on.
+"""
 
 from __future__ import annotations
 
 import textwrap
 
-from doctor.findings import Finding, Remedy, Severity, TargetDiagnosis, Verdict
+from doctor.findings import Finding, OutcomeKind, Remedy, Severity, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
 from doctor.report.clean import clean_line
+from doctor.report.fingerprint import is_known
 from doctor.report.ladder import Step, ladder
+from doctor.report.paint import STATES, VERDICTS, paint
 
-_CODES = {"red": "31", "yellow": "33", "green": "32", "dim": "2", "bold": "1", "cyan": "36"}
-_STATES = {"error": ("FAIL", "red"), "warning": ("warn", "yellow"), "info": ("note", "cyan")}
-_LABEL = 9
+_STEP, _FIELD = 15, 10
 _MISSING_SHOWN = 6
+_LONG = 10_000
 
 
 def render(report: Report, style: Style) -> str:
     """Lay the report out in `style.width` columns; short when all is well."""
-    return "\n".join(_Page(style).lines(report)) + "\n"
+    page = _Page(report, style)
+    lines = page.brief() if style.quiet else page.whole()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 class _Page:
     """Lays out one report in one style."""
 
-    def __init__(self, style: Style) -> None:
+    def __init__(self, report: Report, style: Style) -> None:
+        self.report = report
         self.style = style
+        self._shown: set[tuple[str, str]] = set()
 
-    def lines(self, report: Report) -> list[str]:
-        diagnosis = report.diagnosis
+    def brief(self) -> list[str]:
+        """A line a target."""
+        targets = self.report.diagnosis.targets
+        return [self._brief(target) for target in targets] or [self._verdict()]
+
+    def whole(self) -> list[str]:
+        """Everything, in the order in which a person looks at it."""
+        report = self.report
         lines = [] if report.source == "this host" else [clean_line(report.source), ""]
-        lines += [self._step(step) for step in ladder(report.facts, diagnosis)]
-        shown: set[tuple[str, str]] = set()
-        for target in diagnosis.targets:
-            lines += ["", *self._target(target, shown)]
-        return [*lines, "", self._verdict(report)]
+        for step in ladder(report.facts, report.diagnosis):
+            lines += self._step(step)
+        for target in report.diagnosis.targets:
+            lines += ["", *self._target(target)]
+        return [*lines, *self._overlooked(), "", *self._end()]
 
     def _paint(self, text: str, *names: str) -> str:
-        if not self.style.colour:
-            return text
-        return f"\x1b[{';'.join(_CODES[n] for n in names)}m{text}\x1b[0m"
+        return paint(self.style, text, *names)
 
-    def _step(self, step: Step) -> str:
-        word, colour = _STATES.get(step.state, (step.state, "green"))
-        head = f"{step.rung.value:<{_LABEL}} {self._paint(f'{word:<4}', colour)} "
-        room = max(self.style.width - _LABEL - 6, 20)
-        return head + _shorten(clean_line(step.observed), room)
+    def _hang(self, text: str, first: str, indent: int) -> list[str]:
+        """`text` wrapped after `first`, which is `indent` columns wide without its colours."""
+        room = max(self.style.width - indent, 20)
+        head, *rest = textwrap.wrap(text, room) or [""]
+        return [first + head, *(" " * indent + line for line in rest)]
 
-    def _target(self, target: TargetDiagnosis, shown: set[tuple[str, str]]) -> list[str]:
-        word = {
-            Verdict.FAIL: self._paint("FAIL", "red", "bold"),
-            Verdict.PASS: self._paint("ok", "green", "bold"),
-            Verdict.CANNOT_TELL: self._paint("cannot tell", "yellow", "bold"),
-        }.get(target.verdict, target.verdict.value)
-        lines = [f"{self._paint(clean_line(target.subject), 'bold')}: {word}"]
+    def _field(self, label: str, text: str) -> list[str]:
+        return self._hang(text, f"  {label:<8}", _FIELD) if text else []
+
+    def _step(self, step: Step) -> list[str]:
+        word, colour = STATES.get(step.state, (step.state, "green"))
+        first = f"{step.rung.value:<9} {self._paint(f'{word:<4}', colour)} "
+        return self._hang(clean_line(step.observed), first, _STEP)
+
+    def _head(self, target: TargetDiagnosis) -> str:
+        word, *codes = VERDICTS[target.verdict]
+        subject = self._paint(clean_line(target.subject), "bold")
+        return f"{subject}: {self._paint(word, *codes)}"
+
+    def _brief(self, target: TargetDiagnosis) -> str:
+        first = target.primary
+        said = f", {first.cause} [{first.code}]: {clean_line(first.message)}" if first else ""
+        return self._head(target) + said
+
+    def _target(self, target: TargetDiagnosis) -> list[str]:
+        lines = [self._head(target)]
         if target.primary is not None:
-            lines += self._primary(target.primary, shown)
+            lines += self._primary(target, target.primary)
         rest = [f for f in target.findings if f is not target.primary]
-        lines += [line for finding in rest for line in self._also(finding)]
+        lines += [line for finding in rest for line in self._also(target, finding)]
         return lines + self._candidates(target) + self._unknown(target)
 
-    def _primary(self, finding: Finding, shown: set[tuple[str, str]]) -> list[str]:
-        colour = _STATES[finding.severity.value][1]
+    def _primary(self, target: TargetDiagnosis, finding: Finding) -> list[str]:
+        colour = STATES[finding.severity.value][1]
         title = self._paint(f"{finding.cause} [{finding.code}]", colour, "bold")
-        lines = [f"  {title}", *self._wrap(clean_line(finding.message), 2)]
+        lines = [f"  {title}{self._known(target, finding)}"]
+        lines += self._hang(clean_line(finding.message, _LONG), "  ", 2)
         key = (finding.code, finding.message)
-        if key in shown:
+        if key in self._shown:
             return [*lines, "  (as above)"]
-        shown.add(key)
+        self._shown.add(key)
         from doctor.explain import section  # a healthy report needs no rule's page
 
         lines += self._evidence(finding)
@@ -76,16 +102,21 @@ class _Page:
         for number, remedy in enumerate(finding.remedies, 1):
             lines += self._remedy(remedy, number if len(finding.remedies) > 1 else 0)
         if self.style.verbose:
-            lines += self._field("source", "; ".join(finding.sources))
+            for source in finding.sources:
+                lines += self._field("source", clean_line(source, 1000))
         if finding.extrapolated:
             lines += self._field("note", f"extrapolated from {finding.extrapolated}")
         return lines
 
+    def _known(self, target: TargetDiagnosis, finding: Finding) -> str:
+        known = is_known(self.report, target.subject, finding)
+        return " (known from the baseline)" if known else ""
+
     def _evidence(self, finding: Finding) -> list[str]:
         lines = []
         for item in finding.evidence:
-            at = self._paint(f"  ({clean_line(item.at)})", "dim") if item.at else ""
-            lines.append(f"  {'seen':<8}{clean_line(item.fact)}{at}")
+            at = f"  ({clean_line(item.at)})" if item.at else ""
+            lines += self._field("seen", clean_line(item.fact) + at)
         return lines
 
     def _remedy(self, remedy: Remedy, number: int) -> list[str]:
@@ -99,13 +130,13 @@ class _Page:
             self._paint(f"          $ {clean_line(c, 2000)}", "bold") for c in remedy.commands
         ]
 
-    def _also(self, finding: Finding) -> list[str]:
+    def _also(self, target: TargetDiagnosis, finding: Finding) -> list[str]:
         if finding.severity is Severity.INFO and not self.style.verbose:
             return []
-        word, colour = _STATES[finding.severity.value]
-        text = f"{finding.cause} [{finding.code}]: {clean_line(finding.message)}"
-        first, *rest = textwrap.wrap(text, max(self.style.width - 10, 20))
-        return [f"  {self._paint(f'{word:<8}', colour)}{first}", *(f"          {r}" for r in rest)]
+        word, colour = STATES[finding.severity.value]
+        text = f"{finding.cause} [{finding.code}]{self._known(target, finding)}: "
+        text += clean_line(finding.message, _LONG)
+        return self._hang(text, f"  {self._paint(f'{word:<8}', colour)}", _FIELD)
 
     def _candidates(self, target: TargetDiagnosis) -> list[str]:
         """Other causes that the log's words may have, each with what would settle it."""
@@ -114,38 +145,57 @@ class _Page:
         for suspect in target.candidates:
             label = "settle" if suspect.cause == named else "or"
             text = f"{suspect.cause}: {suspect.decide}" if suspect.decide else suspect.cause
-            lines += self._field(label, clean_line(text))
+            lines += self._field(label, clean_line(text, 1000))
         return lines
 
     def _unknown(self, target: TargetDiagnosis) -> list[str]:
         if target.verdict is not Verdict.CANNOT_TELL and not self.style.verbose:
             return []
-        names = list(target.missing)
+        reasons = {o.missing: o.reason for o in target.outcomes if o.reason != "not-stated"}
+        names = [f"{n} ({reasons[n]})" if n in reasons else n for n in target.missing]
         shown = names if self.style.verbose else names[:_MISSING_SHOWN]
         more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-        return self._field("unknown", clean_line(", ".join(shown)) + more) if names else []
+        return self._field("unknown", clean_line(", ".join(shown), _LONG) + more) if names else []
 
-    def _field(self, label: str, text: str) -> list[str]:
-        if not text:
-            return []
-        first, *rest = textwrap.wrap(text, max(self.style.width - 10, 20)) or [""]
-        return [f"  {label:<8}{first}", *(f"          {line}" for line in rest)]
+    def _overlooked(self) -> list[str]:
+        """What was kept out of the judgement is said, so that nothing is hidden in silence."""
+        lines: list[str] = []
+        for hidden in self.report.hidden:
+            until = f", until {hidden.until}" if hidden.until else ""
+            what = f"{hidden.finding.cause} [{hidden.finding.code}] of {hidden.target}"
+            lines += self._field("ignored", clean_line(f"{what}: {hidden.reason}{until}", 1000))
+        for note in self.report.notes:
+            lines += self._field("note", clean_line(note, 1000))
+        return ["", *lines] if lines else []
 
-    def _wrap(self, text: str, indent: int) -> list[str]:
-        room = max(self.style.width - indent, 20)
-        return [" " * indent + line for line in textwrap.wrap(text, room)]
-
-    def _verdict(self, report: Report) -> str:
-        diagnosis = report.diagnosis
-        as_of = f"matrix of {diagnosis.matrix_as_of}" if diagnosis.matrix_as_of else "matrix"
-        if diagnosis.verdict is Verdict.NOTHING_TO_JUDGE:
-            return (
-                "nothing to judge: no accelerator here and no target was asked for "
-                "(--engine, --facts or --host names one)"
+    def _end(self) -> list[str]:
+        diagnosis = self.report.diagnosis
+        causes = [t.primary for t in diagnosis.targets if t.primary]
+        first = min(causes, key=lambda f: -f.severity.weight, default=None)
+        if first is not None:
+            yet = "but " if diagnosis.verdict is Verdict.PASS else ""
+            said = (
+                f": {yet}{first.cause} [{first.code}], explained by `doctor explain {first.code}`"
             )
-        colour = {Verdict.FAIL: "red", Verdict.PASS: "green"}.get(diagnosis.verdict, "yellow")
-        return f"{self._paint(diagnosis.verdict.value, colour, 'bold')}, by the {as_of}"
+        else:
+            said = self._open()
+        as_of = f"by the matrix of {diagnosis.matrix_as_of}" if diagnosis.matrix_as_of else ""
+        lines = self._hang(said, self._verdict(), len(VERDICTS[diagnosis.verdict][0]))
+        return [*lines, as_of] if as_of and diagnosis.targets else lines
 
+    def _open(self) -> str:
+        """How much was not known, where nothing was found."""
+        targets = self.report.diagnosis.targets
+        if not targets:
+            return (
+                ": no accelerator here and no target was asked for "
+                "(--engine, --python or --facts names one)"
+            )
+        kinds = [o.kind for target in targets for o in target.outcomes]
+        unsure = kinds.count(OutcomeKind.CANNOT_TELL)
+        hint = "" if self.style.verbose else " (-v names them)"
+        return f"; {unsure} rules lacked a fact{hint}" if unsure else ""
 
-def _shorten(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 3] + "..."
+    def _verdict(self) -> str:
+        word, *codes = VERDICTS[self.report.diagnosis.verdict]
+        return self._paint(word, *codes)
