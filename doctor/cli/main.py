@@ -31,6 +31,8 @@ COMMANDS: dict[str, str] = {
     "rollback": "doctor.cli.rollback",
     "drift": "doctor.cli.drift",
     "smoke": "doctor.cli.smoke",
+    "bench": "doctor.cli.bench",
+    "completion": "doctor.cli.completion",
 }
 
 # What a full or failing disk answers behind standard output.
