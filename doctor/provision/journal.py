@@ -43,9 +43,12 @@ class Journal:
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         row = {"event": event, "at": now, "step": step, "text": text[:4000]}
         line = json.dumps({k: v for k, v in row.items() if v}) + "\n"
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(handle, line.encode())
+            size = os.fstat(handle).st_size
+            # What a crash cut off must not swallow this line too.
+            whole = not size or os.pread(handle, 1, size - 1) == b"\n"
+            os.write(handle, line.encode() if whole else f"\n{line}".encode())
             os.fsync(handle)
         finally:
             os.close(handle)

@@ -1,0 +1,76 @@
+"""Journals, runs and their locks."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from doctor.errors import ProvisionError, UsageError
+from doctor.provision.journal import APPLIED, BEGIN, DONE, END, STEP, write_durably
+from doctor.provision.runs import Run, Runs
+
+
+def made_run(runs: Runs, service: str = "local/demo") -> Run:
+    run = runs.create()
+    write_durably(run.folder / "run.json", f'{{"service": "{service}"}}')
+    return run
+
+
+def test_a_run_without_an_end_is_unfinished(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    run = made_run(runs)
+    assert runs.unfinished("local/demo") is None
+    run.journal.write(BEGIN)
+    run.journal.write(STEP, "one")
+    run.journal.write(DONE, "one")
+    run.journal.write(STEP, "two")
+    found = runs.unfinished("local/demo")
+    assert found is not None
+    assert found.journal.last_step == "two"
+    assert runs.unfinished("local/other") is None
+    run.journal.write(END, text=APPLIED)
+    assert runs.unfinished("local/demo") is None
+    assert run.journal.end == APPLIED
+
+
+def test_a_line_that_was_cut_off_is_not_there(tmp_path: Path) -> None:
+    run = made_run(Runs(tmp_path))
+    run.journal.write(STEP, "one")
+    whole = run.journal.path.read_bytes()
+    for length in range(len(whole)):
+        run.journal.path.write_bytes(whole + whole[:length])
+        run.journal.write(STEP, "two")
+        steps = [entry.step for entry in run.journal.read()]
+        assert (steps[0], steps[-1]) == ("one", "two")
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    with (
+        runs.alone("ssh://host/demo"),
+        pytest.raises(ProvisionError, match="another doctor"),
+        runs.alone("ssh://host/demo"),
+    ):
+        pass
+    with runs.alone("ssh://host/demo"), runs.alone("local/demo"):
+        pass
+
+
+def test_a_dead_holder_holds_nothing(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    with runs.alone("local/demo"):
+        pass
+    with next((tmp_path / "locks").iterdir()).open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_runs_are_private_and_found_by_name(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    run = made_run(runs)
+    assert run.folder.stat().st_mode & 0o077 == 0
+    assert runs.get(run.name) == run
+    for name in ("../../etc", "20200101-000000-1", ""):
+        with pytest.raises(UsageError):
+            runs.get(name)
