@@ -65,10 +65,10 @@ def title_of(cause: str) -> str:
     return esc(words[:1].upper() + words[1:])
 
 
-def page(title: str, body: str, *scripts: str) -> str:
-    """A whole page with its style and the named scripts inline."""
-    style = _asset("page.css")
-    script = "".join(_asset(name) for name in scripts)
+def page(title: str, body: str, *assets: str) -> str:
+    """A whole page with its style and the named scripts and further styles inline."""
+    style = "".join(_asset(n) for n in ("page.css", *assets) if n.endswith(".css"))
+    script = "".join(_asset(n) for n in assets if n.endswith(".js"))
     policy = (
         f"default-src 'none'; img-src data:; style-src 'sha256-{_hash(style)}'; "
         f"script-src 'sha256-{_hash(script)}'; base-uri 'none'; form-action 'none'"

@@ -26,6 +26,8 @@ class Saved:
     model: str
     lengths: str
     digest: str
+    context: int | None
+    forced: bool
     series: Mapping[Load, Series]
 
 
@@ -40,8 +42,16 @@ def read_baseline(path: Path) -> Saved:
     series = dict(filter(None, (_series(row) for row in (rows if isinstance(rows, list) else ()))))
     if not series:
         raise UsageError(f"{path} holds no measured load", _HINT)
-    named = (str(data.get("model", "")), str(asked.get("name", "")), str(asked.get("digest", "")))
-    return Saved(path.name, *named, series)
+    context = asked.get("context")
+    return Saved(
+        name=path.name,
+        model=str(data.get("model", "")),
+        lengths=str(asked.get("name", "")),
+        digest=str(asked.get("digest", "")),
+        context=context if isinstance(context, int) else None,
+        forced=asked.get("forced") is not False,
+        series=series,
+    )
 
 
 def _json(path: Path) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -11,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from doctor.errors import DoctorError
+from doctor.errors import DoctorError, UsageError
 from doctor.matrix import Matrix
 from doctor.smoke.bench.ask import BenchAsk, Load
 from doctor.smoke.bench.baseline import Saved
-from doctor.smoke.bench.comparison import Comparison, compare
+from doctor.smoke.bench.comparison import compare
 from doctor.smoke.bench.devices import DeviceWatch, is_here
 from doctor.smoke.bench.drive import Course, Drive, Ends
 from doctor.smoke.bench.figures import Level, level
@@ -62,22 +63,28 @@ def bench(ask: BenchAsk, matrix: Matrix, say: Say = lambda _: None) -> BenchOutc
     return replace(outcome, levels=levels)
 
 
-def against(outcome: BenchOutcome, saved: Sequence[Saved], tolerance: float = 0.1) -> BenchOutcome:
-    """The outcome with its comparison. Raises DoctorError if the runs asked for other things."""
-    ours = digest(outcome.lengths)
-    notes = []
+def expect_comparable(ask: BenchAsk, saved: Sequence[Saved]) -> None:
+    """Raise UsageError for an earlier run that asked for other things, before any work."""
     for run in saved:
-        if run.digest != ours:
-            raise DoctorError(
+        if run.digest != digest(ask.lengths):
+            raise UsageError(
                 f"{run.name} was measured with other lengths ({run.lengths})",
                 "the same --lengths, --max-prompt and --max-output make runs comparable",
             )
+        if not set(ask.loads) & set(run.series):
+            known = ", ".join(str(load) for load in run.series)
+            raise UsageError(f"{run.name} has no load in common, only {known}", "--concurrency")
+
+
+def against(outcome: BenchOutcome, saved: Sequence[Saved], tolerance: float) -> BenchOutcome:
+    """The outcome with its comparison to earlier runs."""
+    notes = []
+    for run in saved:
         if run.model != outcome.model:
             notes.append(f"{run.name} is of another model: {run.model}")
-    found: Comparison = compare(outcome.levels, saved, tolerance, tuple(notes))
-    if not found.differences and not outcome.interrupted:
-        raise DoctorError("the runs have no load in common", "name the same loads: --concurrency 8")
-    return replace(outcome, comparison=found)
+        if (run.context, run.forced) != (outcome.context, outcome.forced):
+            notes.append(f"{run.name} had answers or prompts of other lengths: another server")
+    return replace(outcome, comparison=compare(outcome.levels, saved, tolerance, tuple(notes)))
 
 
 class _Bench:
@@ -157,10 +164,13 @@ class _Bench:
         return False
 
     def _jobs(self, terms: Terms, lengths: Lengths, name: str) -> Iterator[Request]:
-        """Requests without end, the same for the same seed."""
-        seed = f"{self._ask.seed} {name}"
-        prose = Prose(seed)
-        return (terms.request(prose, pair) for pair in lengths.draw(seed))
+        """Requests without end. Their lengths are the same for the same seed.
+
+        Their words are not: the server may still have those of an earlier run in a cache.
+        """
+        prose = Prose(secrets.token_hex(8))
+        pairs = lengths.draw(f"{self._ask.seed} {name}")
+        return (terms.request(prose, pair) for pair in pairs)
 
     async def _warm_up(self, client: Client, terms: Terms, lengths: Lengths) -> list[Sample]:
         jobs = self._jobs(terms, lengths, "warm-up")

@@ -6,9 +6,11 @@ a word makes, how long a request may be.
 
 from __future__ import annotations
 
+import secrets
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
 from doctor.errors import DoctorError
 from doctor.smoke.bench.ask import BenchAsk
@@ -55,14 +57,14 @@ class Terms:
 
 async def agree(client: Client, ask: BenchAsk) -> tuple[Terms, Lengths]:
     """Find the terms, and the lengths cut to what the server takes. Raises DoctorError."""
-    prose = Prose(f"terms {ask.seed}")
+    prose = Prose(secrets.token_hex(8))
     try:
-        model = ask.model or await _served(client)
+        model, declared = await _served(client, ask.model)
         terms, few = await _form(client, ask, model, prose)
         many = await client.collect(terms.of_words(prose.words(_MANY), 1))
         measure = measured((_FEW, _prompt_tokens(few)), (_MANY, _prompt_tokens(many)))
-        terms = Terms(terms.model, terms.chat, terms.forced, measure)
-        return await _fitted(client, terms, prose, ask.lengths)
+        terms = replace(terms, measure=measure)
+        return await _fitted(client, replace(terms, context=declared), prose, ask.lengths)
     except CallFault as fault:
         raise _no_terms(fault) from None
 
@@ -77,16 +79,29 @@ def _no_terms(fault: CallFault) -> DoctorError:
     return DoctorError(text, hints.get(fault.trouble, "doctor smoke URL tells more"))
 
 
-async def _served(client: Client) -> str:
-    """The first model that is listed; "" if there is no list: many servers need no name."""
+async def _served(client: Client, wanted: str) -> tuple[str, int | None]:
+    """The model, and how many tokens its list says a request may have.
+
+    The first that is listed if none is wanted; "" without a list: many servers need no name.
+    """
     answer = await client.get("/v1/models")
     if answer.status in (401, 403):
         raise CallFault(Trouble.UNAUTHORIZED, "it wants an API key", answer.status)
     data = answer.data
-    rows = data.get("data") if isinstance(data, dict) else None
-    first = rows[0] if isinstance(rows, list) and rows else None
-    name = first.get("id") if isinstance(first, dict) else None
-    return name if isinstance(name, str) else ""
+    listed = data.get("data") if isinstance(data, dict) else None
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    if not wanted:
+        names = (row.get("id") for row in rows)
+        wanted = next((name for name in names if isinstance(name, str)), "")
+    row = next((row for row in rows if row.get("id") == wanted), {})
+    return wanted, _declared(row)
+
+
+def _declared(row: dict[str, Any]) -> int | None:
+    """The length of a request, as vLLM and SGLang or llama.cpp put it."""
+    meta = row.get("meta")
+    places = (row.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
+    return next((p for p in places if isinstance(p, int) and p >= _SHORTEST_CONTEXT), None)
 
 
 async def _form(
@@ -119,9 +134,10 @@ async def _fitted(
     client: Client, terms: Terms, prose: Prose, lengths: Lengths
 ) -> tuple[Terms, Lengths]:
     """Try the longest request; if it is refused, search for what is taken."""
-    top = sum(lengths.longest)
+    asked, terms, lengths = lengths, *_cut(terms, lengths)
     if await _takes(client, terms, prose, lengths.longest):
         return terms, lengths
+    lengths, top = asked, sum(lengths.longest)
     low, high = top, top
     while low > _SHORTEST_CONTEXT:
         low //= 2
@@ -134,9 +150,15 @@ async def _fitted(
         middle = (low + high) // 2
         taken = await _takes(client, terms, prose, lengths.fit(middle).longest)
         low, high = (middle, high) if taken else (low, middle)
-    context = int(low * _MARGIN)
-    fitted = Terms(terms.model, terms.chat, terms.forced, terms.measure, context)
-    return fitted, lengths.fit(context)
+    return _cut(replace(terms, context=low), lengths)
+
+
+def _cut(terms: Terms, lengths: Lengths) -> tuple[Terms, Lengths]:
+    """Lengths that fit the context; terms without one where all did anyway."""
+    if terms.context is None or sum(lengths.longest) <= terms.context * _MARGIN:
+        return replace(terms, context=None), lengths
+    context = int(terms.context * _MARGIN)
+    return replace(terms, context=context), lengths.fit(context)
 
 
 async def _takes(client: Client, terms: Terms, prose: Prose, pair: Pair) -> bool:
