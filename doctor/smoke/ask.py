@@ -18,7 +18,9 @@ class Ask:
     `model` "" is the known-answer model, "known-answer-q8_0" another form of it; for a
     URL it is the name of a model that is served there. `args` are engine-neutral
     arguments; `timeout_s` None leaves the engine the time that it is known to need;
-    `keep_log` is a folder for the server's log; `record` figures of an earlier run.
+    `keep_log` is a folder for the server's log; `record` figures of an earlier run;
+    `versions` a specifier that the installed version must satisfy; `env` variables of the
+    server.
     """
 
     url: str = ""
@@ -31,3 +33,5 @@ class Ask:
     timeout_s: float | None = None
     keep_log: str = ""
     record: Record | None = None
+    versions: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
 from typing import Any
 
 from doctor.errors import UsageError
 from doctor.facts import Version
 from doctor.facts.arguments import argument_name
+from doctor.profile.read import find_profile
 from doctor.smoke.ask import Ask
+from doctor.smoke.profiled import ask_of
 from doctor.smoke.records import read_record
 from doctor.smoke.secret import read_secret
+from doctor.smoke.values import value_of
 
 _ENGINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,60}?)(?:==([^=\s]{1,60}))?")
 _NAME = re.compile(r"[A-Za-z][\w-]{0,60}")
@@ -35,28 +36,32 @@ class Options:
     keep_log: str = ""
 
 
+# What a person may say about a server that runs: it decides how exact it can be.
+_OF_A_URL = frozenset({"kv_cache_dtype", "quantization"})
+
+
 def read_ask(options: Options) -> Ask:
     """Understand the options. Raises UsageError for what contradicts itself or means nothing."""
-    if options.url and (options.profile or options.python or options.args):
+    args = dict(_argument(text) for text in options.args)
+    if options.url and (options.profile or options.python or args.keys() - _OF_A_URL):
         raise UsageError(
             "a URL names a server that runs: there is nothing to start",
             "leave --profile, --python and --arg out",
         )
-    if options.profile:
-        raise UsageError(
-            f"profile {options.profile[:60]!r} cannot be started yet",
-            "start it yourself and give its URL, or name --engine",
-        )
-    engine, version = _engine(options.engine) if options.engine else ("", None)
-    return Ask(
+    if options.profile and options.engine:
+        raise UsageError("--profile names an engine already", "leave --engine out")
+    plain = ask_of(find_profile(options.profile)) if options.profile else Ask()
+    engine, version = _engine(options.engine) if options.engine else (plain.engine, plain.version)
+    return replace(
+        plain,
         url=options.url,
         engine=engine,
         version=version,
         python=options.python,
-        model=options.model,
-        args=dict(_argument(text) for text in options.args),
-        key=read_secret(options.api_key),
-        timeout_s=options.timeout_s,
+        model=options.model or plain.model,
+        args={**plain.args, **args},
+        key=read_secret(options.api_key) if options.api_key else plain.key,
+        timeout_s=options.timeout_s or plain.timeout_s,
         keep_log=options.keep_log,
         record=read_record(options.expect) if options.expect else None,
     )
@@ -77,14 +82,4 @@ def _argument(text: str) -> tuple[str, Any]:
         raise UsageError(f"--arg {text[:60]!r} is not NAME=VALUE", "--arg max_model_len=4096")
     if argument_name(name) == "api_key":
         raise UsageError("an API key is no argument", "--api-key env:NAME or file:PATH")
-    return argument_name(name), _value(value)
-
-
-def _value(text: str) -> Any:
-    """Numbers, lists, true and false; anything else goes to the engine as it stands."""
-    try:
-        value = json.loads(text.lower() if text.lower() in ("true", "false") else text)
-    except (ValueError, RecursionError):
-        return text
-    is_plain = isinstance(value, (int, list)) or (isinstance(value, float) and isfinite(value))
-    return value if is_plain else text
+    return argument_name(name), value_of(value)

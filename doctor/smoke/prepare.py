@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor.errors import UsageError
+from doctor.facts import Specifier, Version
 from doctor.matrix import Matrix
 from doctor.matrix.launching import Launch
 from doctor.smoke import known
@@ -36,6 +37,8 @@ _SMALL: dict[str, Any] = {
     "threads": 1,
 }
 _CONFIG_LIMIT = 10 << 20
+# It has two key-value heads.
+_MOST_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,15 @@ def prepare(ask: Ask, matrix: Matrix) -> Prepared:
     engine = ask.engine or DEFAULT_ENGINE
     row = launch_row(engine, ask.version, matrix)
     place = find_place(row, ask.python)
-    if ask.version is not None:
-        place = replace(place, version=_agreed(ask, place))
+    place = replace(place, version=_agreed(ask, place.version))
     model = choose_model(ask.model, row)
     port = _port(ask)
     args = {**_own_arguments(row, model, port), **ask.args}
+    split = args.get("tensor_parallel_size")
+    notes: tuple[str, ...] = ()
+    if model.is_known and isinstance(split, int) and split > _MOST_PARTS:
+        args["tensor_parallel_size"] = _MOST_PARTS
+        notes = (f"the known-answer model can be split in {_MOST_PARTS}, not in {split}",)
     wanted = Wanted(
         engine,
         model.path,
@@ -87,17 +94,25 @@ def prepare(ask: Ask, matrix: Matrix) -> Prepared:
         place.install,
         offline=model.is_here,
     )
-    return Prepared(plan_launch(wanted, matrix), place, model, port)
+    plan = plan_launch(wanted, matrix)
+    env = {**plan.env, **ask.env}
+    return Prepared(replace(plan, env=env, notes=(*notes, *plan.notes)), place, model, port)
 
 
-def _agreed(ask: Ask, place: Place) -> Any:
+def _agreed(ask: Ask, installed: Version | None) -> Version | None:
     """The version that was asked for; it must be the installed one, if that is known."""
-    asked, installed = ask.version, place.version
-    if asked is not None and installed is not None and asked.same_as(installed) is False:
+    if installed is None:
+        return ask.version
+    spec = Specifier.parse(ask.versions)
+    fits = spec is None or spec.admits(installed) is not False
+    if ask.version is not None and ask.version.same_as(installed) is False:
+        fits = False
+    if not fits:
+        wanted = ask.version or ask.versions
         raise LaunchError(
-            f"{ask.engine} {installed} is installed, not {asked}", "name its place with --python"
+            f"{ask.engine} {installed} is installed, not {wanted}", "name its place with --python"
         )
-    return installed or asked
+    return installed
 
 
 def _port(ask: Ask) -> int:

@@ -20,7 +20,8 @@ def reach(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the passed steps prove, and what they leave open.
 
-    `form` is the file's number format ("" if it is not known), `device` where it ran.
+    `form` is the file's number format ("" if it is not known), `device` where it ran, in
+    words. An all-reduce among the steps means that the model was split.
     """
     passed = {step.name for step in steps if step.state is State.PASSED}
     if known is None:
@@ -40,6 +41,8 @@ def _known_model(
         )
     elif "text" in passed:
         proves.append("the engine loads a model and says what it should")
+    if {"all-reduce", "logprobs"} <= passed:
+        proves.append("the model is right when it is split over several devices")
     if "stream" in passed:
         proves.append("it streams, and counts its tokens")
     if "two at once" in passed:

@@ -80,7 +80,7 @@ def _launched(ask: Ask, matrix: Matrix, say: Callable[[str], None]) -> SmokeOutc
         row = prepared.plan.row
         done = _climb(completed(served.target, ask, row, matrix), ask.key)
     fault = done.first_fault
-    proves, open_ = reach(done.known, prepared.model.form, done.steps, served.device)
+    proves, open_ = reach(done.known, prepared.model.form, (*checks, *done.steps), served.device)
     return replace(
         plain,
         verdict=_verdict(done),
@@ -156,7 +156,9 @@ def completed(target: Target, ask: Ask, row: Launch | None, matrix: Matrix) -> T
         wait_s=wait_s if ask.timeout_s is None else ask.timeout_s,
         answer_s=min(ANSWER_S, ask.timeout_s or ANSWER_S),
         first_s=FIRST_S if ask.timeout_s is None else ask.timeout_s,
-        tolerance=tolerance_for(str(ask.args.get("kv_cache_dtype", ""))),
+        tolerance=tolerance_for(
+            *(str(ask.args.get(name) or "") for name in ("kv_cache_dtype", "quantization"))
+        ),
         record=ask.record,
     )
 

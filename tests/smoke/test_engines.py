@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import venv
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from doctor.smoke.ask import Ask
 from doctor.smoke.launch import LaunchError
 from doctor.smoke.outcome import SmokeVerdict
 from doctor.smoke.run import smoke
-from tests.smoke.test_allreduce import GROUP, TORCH
+from tests.smoke.environments import environment
 
 pytestmark = pytest.mark.real
 STANDIN = Path(__file__).parent / "standin.py"
@@ -57,25 +55,6 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the engine in our place says how it was started."""
     monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
     return tmp_path / "seen.json"
-
-
-def environment(root: Path, packages: Mapping[str, str], programs: Mapping[str, str]) -> Path:
-    """A Python environment that seems to hold the packages."""
-    venv.create(root, with_pip=False, symlinks=True)
-    site = root / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-    for name, version in packages.items():
-        folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
-    (site / "torch").mkdir()
-    (site / "torch" / "__init__.py").write_text(TORCH)
-    (site / "torch" / "distributed.py").write_text(GROUP)
-    for name, text in programs.items():
-        (root / "bin" / name).write_text(text)
-        (root / "bin" / name).chmod(0o755)
-    return site
 
 
 def test_vllm_on_two_devices(tmp_path: Path, seen: Path, matrix: Matrix) -> None:
