@@ -6,9 +6,11 @@ is scrubbed and condensed; texts of files that no probe reads are never in it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 from typing import Any, Optional
 
 from doctor.errors import UsageError
@@ -22,6 +24,7 @@ from doctor.probes.processes import engine_of, environ_of, parse_cmdline
 from doctor.probes.rooted import resolve
 from doctor.probes.scrub import Scrubber
 
+_NAME_A_FOLDER = "name a folder that can be made"
 _PROCESS = re.compile(r"/proc/(\d+)(?:/|$)")
 
 
@@ -94,21 +97,38 @@ class RecordingHost:
 def record(host: Host, folder: str, options: Optional[Options] = None) -> Facts:
     """Collect the facts of a host and write it down, with its facts as facts.json.
 
-    Raises UsageError if the folder is not empty or cannot be written.
+    What was begun is removed if it cannot be finished. Raises UsageError if the folder is
+    not empty or cannot be written.
     """
-    if os.path.isdir(folder) and os.listdir(folder):
-        raise UsageError(f"{folder} is not empty", "name a new folder")
+    existed = _is_empty_folder(folder)
     recorder = RecordingHost(host)
     facts = collect(recorder, options or Options())
     scrubber = Scrubber(
         host.environ().get("HOME", ""),
         (host.read_text("/proc/sys/kernel/hostname").value or "").strip(),
     )
+    writer = _Writer(folder, recorder, scrubber)
     try:
-        _Writer(folder, recorder, scrubber).write(facts)
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}", "name a folder that can be made") from error
+        writer.write(facts)
+    except BaseException as error:  # Ctrl-C too
+        writer.remove(keep_folder=existed)
+        if not isinstance(error, OSError):
+            raise
+        raise UsageError(f"{folder}: {error.strerror}", _NAME_A_FOLDER) from error
     return facts
+
+
+def _is_empty_folder(folder: str) -> bool:
+    """True for a folder, False if it is still to be made; raises UsageError for anything else."""
+    if not os.path.lexists(folder) and folder:
+        return False
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise UsageError(f"{folder!r}: {error.strerror}", _NAME_A_FOLDER) from error
+    if names:
+        raise UsageError(f"{folder} is not empty", "name a new folder")
+    return True
 
 
 class _Writer:
@@ -120,6 +140,7 @@ class _Writer:
         self.scrub = scrubber
         self.engines = self._engines()
         self.links: dict[str, str] = {}
+        self.written: set[str] = set()
         self._learn_links()
 
     def write(self, facts: Facts) -> None:
@@ -139,6 +160,16 @@ class _Writer:
             if answer.value is not None and self._is_kept(path):
                 self._text(path, answer.value)
         self._json("facts.json", to_wire(facts))
+
+    def remove(self, keep_folder: bool) -> None:
+        """Take away what was written, and nothing else."""
+        for name in self.written:
+            path = os.path.join(self.folder, name)
+            with contextlib.suppress(OSError):
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        if not keep_folder:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.folder)
 
     def _engines(self) -> frozenset[str]:
         """Ids of the processes that are engines; others are nobody's business."""
@@ -228,6 +259,7 @@ class _Writer:
         match = _PROCESS.match(path)
         if match and match[1] in self.engines:
             text = self._of_process(path, match[1], text)
+        self.written.add("files")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "w", encoding="utf-8", newline="") as file:
             file.write(self.scrub.text(condense(path, text)))
@@ -242,6 +274,7 @@ class _Writer:
         return text
 
     def _json(self, name: str, value: Any) -> None:
+        self.written.add(name)
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
             # Facts keep their order: their schema comes first.
             json.dump(self.scrub.tree(value), file, indent=1, sort_keys=name != "facts.json")

@@ -158,6 +158,25 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
         record(host, str(tmp_path / "mine" / "below"))
 
 
+@pytest.mark.parametrize("existed", [True, False])
+def test_what_is_interrupted_leaves_nothing(tmp_path: Path, existed: bool) -> None:
+    folder = tmp_path / "out"
+    if existed:
+        folder.mkdir()
+
+    class Stopped(RecordedHost):
+        def environ(self) -> dict[str, str]:
+            if (folder / "disks.json").exists():
+                raise KeyboardInterrupt
+            return super().environ()
+
+    write_host(tmp_path / "host")
+    with pytest.raises(KeyboardInterrupt):
+        record(Stopped(str(tmp_path / "host")), str(folder))
+    assert folder.exists() is existed
+    assert not existed or not list(folder.iterdir())
+
+
 def test_versions_are_no_addresses() -> None:
     scrub = Scrubber("/home/al", "box")
     for text in ("libcublas.so.12.4.5.8", "535.261.03", "http://127.0.0.1:8000", "0000:3b:00.0"):
