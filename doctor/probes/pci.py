@@ -57,6 +57,9 @@ class PciFunction(NamedTuple):
 def read(host: Host) -> Reading[tuple[PciFunction, ...]]:
     """Accelerators and NVSwitches in the order of their addresses."""
     names = host.list_dir(DEVICES)
+    if names.is_absent and not host.list_dir("/sys/bus").is_known:
+        # Without sysfs nothing was looked at: a tree with a kernel's /proc and no /sys.
+        return missing(Missing.NOT_READABLE, DEVICES)
     if names.value is None:
         return files.relay(names)
     found = (_read_function(host, name) for name in names.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from doctor.facts import Missing
+from doctor.probes.collect import collect
 from doctor.probes.rooted import RootedHost
 
 
@@ -77,3 +78,13 @@ def test_a_whole_host_that_is_mounted_speaks_for_itself(tmp_path: Path) -> None:
     host = RootedHost(str(root))
     assert host.read_text("/proc/version").is_known
     assert host.read_text("/proc/driver/nvidia/version").is_absent
+
+
+def test_without_sysfs_no_bus_was_looked_at(tmp_path: Path) -> None:
+    root, host = _tree(tmp_path)
+    (root / "proc").mkdir()
+    (root / "proc/version").write_text("Linux")
+    assert collect(RootedHost(str(root))).devices.missing is Missing.NOT_READABLE
+    (root / "sys/bus").mkdir(parents=True)
+    assert collect(RootedHost(str(root))).devices.value == ()
+    assert not host.list_dir("/sys/bus").is_known
