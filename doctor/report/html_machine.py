@@ -72,9 +72,9 @@ def environments(facts: Facts) -> str:
     )
 
 
-def scrolling(label: str, inside: str) -> str:
-    """A box that scrolls sideways, by keyboard too."""
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{inside}</div>'
+def scrolling(label: str, inside: str, kind: str = "scroll") -> str:
+    """A box that scrolls, by keyboard too."""
+    return f'<div class="{kind}" tabindex="0" role="region" aria-label="{label}">{inside}</div>'
 
 
 def _scope(scope: Scope) -> str:
