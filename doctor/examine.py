@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from doctor.diagnose import Request
 from doctor.errors import UsageError
 from doctor.facts import Facts, Version
+from doctor.facts.engines import ENGINE_ORDER
 
 if TYPE_CHECKING:
     from doctor.probes.host import Host
@@ -110,7 +111,7 @@ def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> R
 
 def parse_engine(text: str) -> tuple[str, Version | None]:
     """Read "vLLM" or "vllm==0.20.0"; raises UsageError, with the nearest names, for others."""
-    from doctor.intake.names import ENGINE_ORDER, engine_name
+    from doctor.intake.names import engine_name
 
     match = _ENGINE.fullmatch(text.strip())
     version = Version.maybe(match[2]) if match and match[2] else None

@@ -36,31 +36,6 @@ _PACKAGES = {
     "llamacpp": "llama.cpp",
     "text-generation-inference": "tgi",
 }
-# Distributions that carry an engine, best first, where the names differ.
-_CARRIERS = {
-    "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
-    "tgi": ("tgi", "text-generation-server"),
-    "mlx": ("mlx", "mlx-lm"),
-    "sglang": ("sglang",),
-}
-# Later ones are parts of earlier ones: the first found is the engine of an environment.
-ENGINE_ORDER = (
-    "vllm-ascend",
-    "vllm",
-    "sglang",
-    "tensorrt-llm",
-    "mindie",
-    "tgi",
-    "lmdeploy",
-    "llama-cpp-python",
-    "llama.cpp",
-    "ollama",
-    "onnxruntime",
-    "mlx",
-    "tensorrt",
-    "torch-npu",
-    "torch",
-)
 # Words that name a system in free text, most telling first, with its os-release id and family.
 _SYSTEMS = (
     ("red hat", "rhel", ("fedora",)),
@@ -100,6 +75,11 @@ _SYSTEMS = (
 _MACHINES = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
 
 
+def system_names() -> tuple[str, ...]:
+    """os-release IDs of the systems that are recognised in free text."""
+    return tuple(dict.fromkeys(name for _, name, _ in _SYSTEMS))
+
+
 def package_name(name: str) -> str:
     """The normalised distribution name (PEP 503), shorthands resolved; "llama.cpp" stays."""
     lowered = re.sub(r"[-_.\s]+", "-", name.strip().lower())[:200]
@@ -112,11 +92,6 @@ def engine_name(name: str) -> str:
     if lowered == "vllm-cpp":
         return "vllm.cpp"
     return _ENGINES.get(lowered, lowered)
-
-
-def carriers(engine: str) -> tuple[str, ...]:
-    """The distributions whose version is that of `engine`, best first."""
-    return _CARRIERS.get(engine, (engine,))
 
 
 def machine_name(text: str) -> str:

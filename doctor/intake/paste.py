@@ -9,10 +9,10 @@ from dataclasses import replace
 from itertools import islice, pairwise
 
 from doctor.facts import Facts, Workload, seen
+from doctor.facts.engines import carriers
 from doctor.intake.formats import FORMATS, Format
 from doctor.intake.formats.engine_log import shows_failure
 from doctor.intake.merge import merge
-from doctor.intake.names import carriers
 from doctor.intake.text import LIMIT
 
 _FENCE = re.compile(r"^[ \t>]{0,12}(?:`{3,12}|~{3,12})[^\n`]{0,60}$", re.MULTILINE)

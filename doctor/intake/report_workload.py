@@ -7,8 +7,9 @@ from typing import Any
 
 from doctor.facts import UNSTATED, Package, Reading, Version, Workload, seen
 from doctor.facts.arguments import argument_name
+from doctor.facts.engines import ENGINE_ORDER, carriers
 from doctor.intake.environment import SCOPE
-from doctor.intake.names import ENGINE_ORDER, carriers, engine_name
+from doctor.intake.names import engine_name
 from doctor.intake.stated import Stated, number, plain_text, truth
 
 _MAX_ITEMS = 200

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from doctor.facts import Device, Facts, Reading, Version
-from doctor.findings import Diagnosis, Rung, Severity
+from doctor.facts import Device, Facts, Reading, Scope, Version
+from doctor.facts.engines import ENGINE_ORDER, carriers
+from doctor.findings import Diagnosis, Finding, Rung
 
 
 @dataclass(frozen=True)
@@ -23,21 +24,23 @@ def ladder(facts: Facts, diagnosis: Diagnosis) -> tuple[Step, ...]:
     worst = _worst(diagnosis)
     steps = []
     for rung in Rung:
-        observed = _OBSERVED.get(rung, _nothing)(facts)
-        severity = worst.get(rung)
-        if observed or severity:
-            state = severity.value if severity else "ok"
+        finding = worst.get(rung)
+        # Where nothing was observed, what was found says why the rung is there.
+        observed = _OBSERVED.get(rung, _nothing)(facts) or (finding.cause if finding else "")
+        if observed:
+            state = finding.severity.value if finding else "ok"
             steps.append(Step(rung, state if diagnosis.targets else "-", observed))
     return tuple(steps)
 
 
-def _worst(diagnosis: Diagnosis) -> dict[Rung, Severity]:
-    worst: dict[Rung, Severity] = {}
+def _worst(diagnosis: Diagnosis) -> dict[Rung, Finding]:
+    """The first finding of the highest severity on each rung."""
+    worst: dict[Rung, Finding] = {}
     for target in diagnosis.targets:
         for finding in target.findings:
             known = worst.get(finding.rung)
-            if known is None or finding.severity.weight > known.weight:
-                worst[finding.rung] = finding.severity
+            if known is None or finding.severity.weight > known.severity.weight:
+                worst[finding.rung] = finding
     return worst
 
 
@@ -71,7 +74,9 @@ def _driver(facts: Facts) -> str:
     if nvidia.driver.is_known:
         parts.append(f"NVIDIA {nvidia.driver.value}")
         parts += [f"{nvidia.module_flavour.value} module"] if nvidia.module_flavour.value else []
-    elif nvidia.driver.is_absent and _has(facts, "nvidia"):
+    elif facts.host.l4t.is_known:
+        parts.append(f"L4T {facts.host.l4t.value}")
+    elif nvidia.driver.is_absent and (_has(facts, "nvidia") or nvidia.nvml_error.is_known):
         parts.append("no NVIDIA kernel module loaded")
     parts += [f"CUDA {nvidia.cuda_driver_api.value}"] if nvidia.cuda_driver_api.is_known else []
     parts += [f"Ascend {facts.ascend.driver.value}"] if facts.ascend.driver.is_known else []
@@ -134,7 +139,14 @@ def _framework(facts: Facts) -> str:
 
 def _engine(facts: Facts) -> str:
     found = [f"{w.engine} {_text(w.version)}".strip() for w in facts.workloads]
+    found = found or [text for scope in facts.scopes for text in _installed(scope)]
     return ", ".join(dict.fromkeys(found))
+
+
+def _installed(scope: Scope) -> list[str]:
+    """Engines among the distributions of a scope; frameworks have a rung of their own."""
+    packages = [scope.package(*carriers(name)) for name in ENGINE_ORDER if "torch" not in name]
+    return [f"{p.name} {p.version or ''}".strip() for p in packages if p is not None]
 
 
 def _text(reading: Reading[Version]) -> str:

@@ -9,6 +9,7 @@ import textwrap
 
 from doctor.findings import Finding, OutcomeKind, Remedy, Severity, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
+from doctor.report.asking import deciding
 from doctor.report.clean import clean_line
 from doctor.report.fingerprint import is_known
 from doctor.report.ladder import Step, ladder
@@ -149,13 +150,18 @@ class _Page:
         return lines
 
     def _unknown(self, target: TargetDiagnosis) -> list[str]:
-        if target.verdict is not Verdict.CANNOT_TELL and not self.style.verbose:
+        """What stands between the facts and a verdict; with -v every fact that a rule lacked."""
+        if self.style.verbose:
+            reasons = {o.missing: o.reason for o in target.outcomes if o.reason != "not-stated"}
+            named = [f"{n} ({reasons[n]})" if n in reasons else n for n in target.missing]
+            return self._field("unknown", clean_line(", ".join(named), _LONG))
+        if target.verdict is not Verdict.CANNOT_TELL:
             return []
-        reasons = {o.missing: o.reason for o in target.outcomes if o.reason != "not-stated"}
-        names = [f"{n} ({reasons[n]})" if n in reasons else n for n in target.missing]
-        shown = names if self.style.verbose else names[:_MISSING_SHOWN]
-        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-        return self._field("unknown", clean_line(", ".join(shown), _LONG) + more) if names else []
+        named = deciding(target) or list(target.missing)
+        lines = []
+        for text in named[:_MISSING_SHOWN]:
+            lines += self._field("unknown", clean_line(text, 1000))
+        return lines
 
     def _overlooked(self) -> list[str]:
         """What was kept out of the judgement is said, so that nothing is hidden in silence."""

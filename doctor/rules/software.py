@@ -6,29 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor.facts import Missing, MissingFact, Package, Scope, Specifier, Version
+from doctor.facts.engines import ENGINE_ORDER
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, NotApplicable
 
-# Later ones are parts of earlier ones: the first found is the engine of a scope.
-_BEST_FIRST = (
-    "vllm-ascend",
-    "vllm",
-    "sglang",
-    "tensorrt-llm",
-    "mindie",
-    "tgi",
-    "lmdeploy",
-    "llama-cpp-python",
-    "llama.cpp",
-    "ollama",
-    "onnxruntime",
-    "mlx",
-    "tensorrt",
-    "torch-npu",
-    "torch",
-)
 # Local labels of builds that follow the public release: others were built by someone else.
 _PUBLIC_LABELS = ("", "cpu", "empty")
 
@@ -94,7 +77,7 @@ def engine_name(case: Case, matrix: Matrix) -> str:
         return case.workload.engine
     names = matrix.engine_packages
     held = {names[p.name] for p in case.scope.packages.value or () if p.name in names}
-    for name in _BEST_FIRST:
+    for name in ENGINE_ORDER:
         if name in held:
             return name
     raise NotApplicable("no engine or framework in this scope")
