@@ -16,7 +16,9 @@ from doctor.facts import (
     TopologyLink,
     seen,
 )
-from doctor.intake.stated import Stated, plain_text, reading, truth
+from doctor.intake.stated import Stated, plain_text, truth
+from doctor.probes.npu_smi import soc_name
+from doctor.probes.tool_text import reading
 
 _MAX_DEVICES = 1024
 _VENDORS = (
@@ -29,8 +31,6 @@ _VENDORS = (
 _COUNT_FIRST = re.compile(r"(\d{1,4})\s?[x×*]\s?(\S.*)|(\d{1,2})\s(\D.*)", re.I)  # noqa: RUF001
 _COUNT_LAST = re.compile(r"(.*\S)\s[x×*]\s?(\d{1,4})", re.I)  # noqa: RUF001
 _GFX = re.compile(r"\bgfx\d{2,4}[a-f]?\b", re.I)
-# Whole SoC names only: "910B" is said of three generations.
-_SOC = re.compile(r"(?<![\d._])(310P\d|910B\d[A-Z]?(?:-\d)?|910_\d{4})(?![\w-])")
 _VIRTUAL = re.compile(r"\bvGPU\b|\bGRID\b")
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
 _EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
@@ -43,12 +43,6 @@ _PEER = re.compile(
 def vendor_of(name: str) -> str:
     """The vendor that a product name belongs to; nvidia where nothing speaks against it."""
     return next((vendor for vendor, words in _VENDORS if words.search(name)), "nvidia")
-
-
-def soc_name(name: str) -> str | None:
-    """What the toolkit calls a chip: "910B3" is Ascend910B3; None if the name is not whole."""
-    found = _SOC.search(name)
-    return f"Ascend{found[1]}" if found else None
 
 
 def stated_devices(report: Stated) -> Reading[tuple[Device, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from doctor.facts import UNSTATED, Facts, Package, PythonInfo, Reading, Scope, Version, seen
 from doctor.intake.builds import torch_build
 from doctor.intake.names import package_name
-from doctor.intake.stated import reading
+from doctor.probes.tool_text import reading
 
 SCOPE = "reported"
 

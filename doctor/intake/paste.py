@@ -13,7 +13,7 @@ from doctor.facts.engines import carriers
 from doctor.intake.formats import FORMATS, Format
 from doctor.intake.formats.engine_log import shows_failure
 from doctor.intake.merge import merge
-from doctor.intake.text import LIMIT
+from doctor.probes.tool_text import LIMIT
 
 _FENCE = re.compile(r"^[ \t>]{0,12}(?:`{3,12}|~{3,12})[^\n`]{0,60}$", re.MULTILINE)
 _PROMPT = re.compile(

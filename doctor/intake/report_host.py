@@ -21,7 +21,9 @@ from doctor.facts import (
 )
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
 from doctor.intake.report_packages import SortedPackages
-from doctor.intake.stated import Stated, reading, version, widened
+from doctor.intake.stated import Stated
+from doctor.probes.stated_version import version, widened
+from doctor.probes.tool_text import reading
 
 _L4T = re.compile(r"[rR]?(\d{2})(?:[ .,]+(?:REVISION:? ?)?(\d{1,2})(?:\.(\d{1,2}))?)?")
 _DOCKER = re.compile(r"\bdocker(?: engine)? v?(\d{1,3}\.\d{1,3}\.\d{1,3})\b", re.I)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from doctor.facts import Package, Version
 from doctor.facts.host import SystemPackage
 from doctor.intake.names import package_name
-from doctor.intake.stated import Stated, driver_version, plain_text, version
+from doctor.intake.stated import Stated, driver_version, plain_text
+from doctor.probes.stated_version import version
 
 # Parts of the host or the driver stack that people list beside Python packages.
 STACK = {

@@ -23,7 +23,9 @@ from doctor.intake.builds import torch_build
 from doctor.intake.devices import memory_of
 from doctor.intake.environment import SCOPE
 from doctor.intake.names import package_name
-from doctor.intake.stated import Stated, plain_text, reading, version
+from doctor.intake.stated import Stated, plain_text
+from doctor.probes.stated_version import version
+from doctor.probes.tool_text import reading
 
 _IMAGE = re.compile(
     r"(?<![\w/=.-])[a-z0-9][\w.-]{0,100}(?:/[\w.-]{1,100}){1,5}"

@@ -6,7 +6,9 @@ import re
 import reprlib
 from typing import Any, TypeVar
 
-from doctor.facts import UNSTATED, Reading, Version, seen
+from doctor.facts import Reading, Version
+from doctor.probes.stated_version import version, widened
+from doctor.probes.tool_text import reading
 
 T = TypeVar("T")
 
@@ -16,11 +18,6 @@ _BRIEF = reprlib.Repr()
 _UNSET = frozenset({"", "~", "null", "none", "n/a", "unknown", "?", "not given", "not stated"})
 _TRUE = frozenset({"true", "yes", "on", "1", "enabled"})
 _FALSE = frozenset({"false", "no", "off", "0", "disabled"})
-_NEWER = re.compile(r"(\S{1,40}?)\s*(?:\+|(?:or|and) (?:newer|later|above|higher))")
-_TOKEN = re.compile(r"(?<![\w.])[vV]?\d{1,18}(?:\.\d{1,18})+[\w.+-]{0,80}")
-_LEADING = re.compile(r"[vV]?\d{1,9}(?![\w.])")
-_PREVIEW = re.compile(r"(.{0,40}?rc\.?\d{1,4})\.(alpha|beta)?\.?(\d{1,9})", re.IGNORECASE)
-_BUILD = re.compile(r"b\d+", re.IGNORECASE)
 
 
 def plain_text(value: Any) -> str:
@@ -45,44 +42,6 @@ def number(text: str) -> float | None:
     return float(match[0]) if match else None
 
 
-def version(text: str, width: int = 3) -> Version | None:
-    """Read a version as people state it: exact, a prefix, bounds, or one inside a phrase.
-
-    A version with fewer than `width` numbers is short for any that begins with it:
-    "2.8" becomes "2.8.*". None if no single version is named.
-    """
-    text = text.strip()[:200]
-    newer = _NEWER.fullmatch(text)
-    if newer:
-        return Version.maybe(f">={newer[1]}")
-    if re.fullmatch(r"[\d.]+\.[xX]", text):
-        return Version.maybe(text[:-1] + "*")
-    found = Version.maybe(text) or _in_phrase(text)
-    return widened(found, width) if found else None
-
-
-def _in_phrase(text: str) -> Version | None:
-    """The version in "2.1.0 (from source)"; None if there are several or none."""
-    numbered = _PREVIEW.fullmatch(text)
-    if numbered:
-        # CANN and HDK number candidates: RC1.alpha003 comes before RC1, rc3.10 after rc3.
-        label = "dev" if numbered[2] else "post"
-        return Version.maybe(f"{numbered[1]}.{label}{int(numbered[3])}")
-    tokens = {match[0].rstrip(".-+") for match in _TOKEN.finditer(text)}
-    if not tokens and (leading := _LEADING.match(text)):
-        tokens = {leading[0]}
-    return Version.maybe(tokens.pop()) if len(tokens) == 1 else None
-
-
-def widened(exact: Version, width: int) -> Version:
-    """Turn a version of fewer than `width` numbers into the prefix that it stands for."""
-    digits = exact.public.lstrip("vV")
-    short = exact.is_exact and len(exact.release) < width and not _BUILD.fullmatch(digits)
-    if not short or not re.fullmatch(r"[\d.]+", digits):
-        return exact
-    return Version.maybe(digits + ".*") or exact
-
-
 def driver_version(text: str) -> Version | None:
     """Read an NVIDIA driver version; "550" and "550.54" are short, "580.142" is not."""
     found = version(text, width=1)
@@ -90,11 +49,6 @@ def driver_version(text: str) -> Version | None:
         return found
     whole = (found.minor or 0) > 99
     return found if whole else widened(found, 3)
-
-
-def reading(value: T | None, at: str, partial: bool = False) -> Reading[T]:
-    """A reading of a value that may not have been stated."""
-    return UNSTATED if value is None else seen(value, at, partial)
 
 
 class Stated:

@@ -22,8 +22,9 @@ from doctor.facts import (
 )
 from doctor.intake.devices import vendor_of
 from doctor.intake.environment import environment, package
-from doctor.intake.stated import driver_version, reading, version
-from doctor.intake.text import fields, integer
+from doctor.intake.stated import driver_version
+from doctor.probes.stated_version import version
+from doctor.probes.tool_text import fields, integer, reading
 
 AT = "check_env"
 _GPU = re.compile(r"^GPU ([\d,]{1,200})( Compute Capability)?: ([^\n]{1,120})$", re.MULTILINE)

@@ -33,9 +33,10 @@ from doctor.intake.environment import SCOPE, package
 from doctor.intake.formats.conda_list import conda_package
 from doctor.intake.formats.nvidia_smi_list import listed_devices
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
-from doctor.intake.stated import driver_version, reading, version
-from doctor.intake.text import LIMIT, fields, value_or_none, version_or_none
+from doctor.intake.stated import driver_version
 from doctor.probes.environment import allowed
+from doctor.probes.stated_version import version
+from doctor.probes.tool_text import LIMIT, fields, reading, value_or_none, version_or_none
 
 AT = "collect_env"
 _BEGIN = re.compile(r"^[ \t]{0,8}PyTorch version[ \t]{0,40}:", re.MULTILINE)

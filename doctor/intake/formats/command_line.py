@@ -10,9 +10,9 @@ from itertools import islice
 from doctor.facts import UNSTATED, Facts, ImageRef, Scope, Workload, seen
 from doctor.intake.devices import memory_of
 from doctor.intake.environment import SCOPE
-from doctor.intake.stated import reading
 from doctor.intake.workload import launched, launched_by_image
 from doctor.probes.environment import allowed
+from doctor.probes.tool_text import reading
 
 AT = "command line"
 _START = re.compile(

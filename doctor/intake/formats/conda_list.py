@@ -8,7 +8,7 @@ from dataclasses import replace
 from doctor.facts import Facts, Package, Reading, Scope, TorchBuild, Version, seen
 from doctor.intake.builds import torch_build
 from doctor.intake.environment import environment, package
-from doctor.intake.text import lines
+from doctor.probes.tool_text import lines
 
 AT = "conda list"
 _HEAD = re.compile(r"^# packages in environment at (\S{1,300}):?$", re.MULTILINE)

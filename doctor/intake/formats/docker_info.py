@@ -9,8 +9,7 @@ from typing import Any
 from doctor.facts import UNSTATED, ContainerEngine, Facts, HostFacts, Reading, Version, seen
 from doctor.intake.devices import memory_of
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
-from doctor.intake.stated import reading
-from doctor.intake.text import LIMIT, fields
+from doctor.probes.tool_text import LIMIT, fields, reading
 
 AT = "docker info"
 _ROOTLESS = re.compile(r"^ {1,4}(?:name=)?rootless\b", re.MULTILINE)

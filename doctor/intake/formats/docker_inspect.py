@@ -7,10 +7,9 @@ from typing import Any
 
 from doctor.facts import UNSTATED, Facts, ImageRef, Reading, Scope, Version, Workload, seen
 from doctor.intake.environment import SCOPE
-from doctor.intake.stated import reading
-from doctor.intake.text import LIMIT
 from doctor.intake.workload import launched
 from doctor.probes.environment import allowed
+from doctor.probes.tool_text import LIMIT, reading
 
 AT = "docker inspect"
 

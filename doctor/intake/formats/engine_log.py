@@ -8,7 +8,7 @@ from typing import Any
 from doctor.facts import UNSTATED, Facts, LogText, Reading, Version, Workload, seen
 from doctor.facts.arguments import argument_name
 from doctor.intake.environment import SCOPE
-from doctor.intake.stated import reading
+from doctor.probes.tool_text import reading
 
 AT = "log"
 _LEVEL = re.compile(

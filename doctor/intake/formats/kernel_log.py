@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from doctor.facts import UNSTATED, Facts, LogText, NvidiaFacts, seen
-from doctor.intake.text import LIMIT
 from doctor.probes.nvidia_kernel_log import parse_log
+from doctor.probes.tool_text import LIMIT
 
 AT = "dmesg"
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from doctor.facts import UNSTATED, Facts, HostFacts, Reading, seen
 from doctor.facts.host import DkmsModule
-from doctor.intake.stated import reading
+from doctor.probes.tool_text import reading
 
 _LSMOD = re.compile(r"^Module[ \t]{1,40}Size[ \t]{1,10}Used by", re.MULTILINE)
 _MODULE = re.compile(r"^([a-z0-9_]{1,60})[ \t]{1,40}\d{1,12}[ \t]{1,10}-?\d{1,9}", re.MULTILINE)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from doctor.facts import UNSTATED, Cpu, Facts, HostFacts, seen
 from doctor.intake.names import machine_name
-from doctor.intake.stated import reading
-from doctor.intake.text import fields, integer
+from doctor.probes.tool_text import fields, integer, reading
 
 AT = "lscpu"
 

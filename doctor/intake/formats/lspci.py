@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 
 from doctor.facts import UNSTATED, Device, Facts, NvidiaFacts, seen
-from doctor.intake.stated import reading
-from doctor.intake.text import LIMIT
 from doctor.probes.pci import PciFunction
+from doctor.probes.tool_text import LIMIT, reading
 
 AT = "lspci -nn"
 _FUNCTION = re.compile(

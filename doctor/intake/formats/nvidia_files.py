@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from doctor.facts import FabricManager, Facts, NvidiaFacts, Version, seen
-from doctor.intake.stated import reading
 from doctor.probes import nvidia_driver
+from doctor.probes.tool_text import reading
 
 _PROC = "/proc/driver/nvidia/version"
 _NVRM = re.compile(r"^NVRM version: ?NVIDIA UNIX [^\n]{1,200}$", re.MULTILINE)

@@ -6,8 +6,7 @@ import re
 
 from doctor.facts import UNSTATED, ComputeCapability, Device, Facts, Link, Mig, NvidiaFacts, seen
 from doctor.intake.formats import nvidia_values
-from doctor.intake.stated import reading
-from doctor.intake.text import integer, lines, value_or_none, version_or_none
+from doctor.probes.tool_text import integer, lines, reading, value_or_none, version_or_none
 
 AT = "nvidia-smi --query-gpu"
 _FIELD = r"[a-z][a-z0-9_.]{0,50}(?: \[[A-Za-z%]{1,4}\])?"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from doctor.facts import UNSTATED, Facts, Missing, NvidiaFacts, missing, seen
-from doctor.intake.stated import reading, version
+from doctor.probes.stated_version import version
+from doctor.probes.tool_text import reading
 
 AT = "nvidia-smi"
 _REFUSAL = re.compile(r"Failed to initialize NVML: ([^\n]{1,80})")

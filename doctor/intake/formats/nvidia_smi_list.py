@@ -7,7 +7,7 @@ from itertools import islice
 
 from doctor.facts import UNSTATED, Device, Facts, Mig, Reading, seen
 from doctor.intake.devices import vendor_of
-from doctor.intake.stated import reading
+from doctor.probes.tool_text import reading
 
 AT = "nvidia-smi -L"
 _LINE = re.compile(

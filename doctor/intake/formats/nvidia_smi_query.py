@@ -10,8 +10,14 @@ from xml.etree import ElementTree
 from doctor.facts import UNSTATED, Device, DeviceHealth, Facts, Link, Mig, NvidiaFacts, seen
 from doctor.facts.accelerators import DeviceProcess
 from doctor.intake.formats import nvidia_values
-from doctor.intake.stated import reading
-from doctor.intake.text import LIMIT, indented, integer, value_or_none, version_or_none
+from doctor.probes.tool_text import (
+    LIMIT,
+    indented,
+    integer,
+    reading,
+    value_or_none,
+    version_or_none,
+)
 
 AT = "nvidia-smi -q"
 _DEVICE = re.compile(

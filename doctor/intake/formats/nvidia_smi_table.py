@@ -18,8 +18,7 @@ from doctor.facts import (
 )
 from doctor.facts.accelerators import DeviceProcess
 from doctor.intake.formats import nvidia_values
-from doctor.intake.stated import reading
-from doctor.intake.text import integer, lines
+from doctor.probes.tool_text import integer, lines, reading
 
 AT = "nvidia-smi"
 _DRIVER = re.compile(r"\b(?:Driver|KMD) Version: {0,9}([\d.]{3,30})")

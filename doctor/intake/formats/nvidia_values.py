@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.facts import DeviceHealth
-from doctor.intake.text import integer
+from doctor.probes.tool_text import integer
 
 _BUS = re.compile(r"(?:[0-9a-f]{4})?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])", re.IGNORECASE)
 _IDS = re.compile(r"(?:0x)?([0-9a-f]{4})([0-9a-f]{4})", re.IGNORECASE)

@@ -6,9 +6,8 @@ import re
 
 from doctor.facts import Facts, HostFacts
 from doctor.intake.names import os_release
-from doctor.intake.stated import reading
-from doctor.intake.text import LIMIT
 from doctor.probes.system import parse_os_release
+from doctor.probes.tool_text import LIMIT, reading
 
 AT = "/etc/os-release"
 _ID = re.compile(r"^ID=", re.MULTILINE)

@@ -8,7 +8,7 @@ from itertools import islice
 
 from doctor.facts import Facts, Package
 from doctor.intake.environment import environment, package
-from doctor.intake.text import lines
+from doctor.probes.tool_text import lines
 
 AT = "pip list"
 _HEADER = re.compile(

@@ -8,7 +8,7 @@ from itertools import islice
 from doctor.facts import Facts, Package, Version
 from doctor.intake.formats.requirements import applies, hypothetical, required_package, requirement
 from doctor.intake.names import package_name
-from doctor.intake.text import LIMIT
+from doctor.probes.tool_text import LIMIT
 
 _MAX = 5000
 _PROJECT = re.compile(r"^\[(?:project|tool\.poetry(?:\.dependencies)?)\][ \t]*$", re.MULTILINE)

@@ -8,8 +8,6 @@ from typing import Any
 
 from doctor.facts import Facts
 from doctor.intake.formats import (
-    amd_smi,
-    ascend_info,
     check_env,
     collect_env,
     command_line,
@@ -23,9 +21,6 @@ from doctor.intake.formats import (
     lscpu,
     lspci,
     memory,
-    npu_smi,
-    npu_smi_board,
-    npu_smi_failure,
     nvcc,
     nvidia_files,
     nvidia_smi_csv,
@@ -39,10 +34,17 @@ from doctor.intake.formats import (
     pip_list,
     project_file,
     requirements,
-    rocm_smi,
     rocminfo,
     topology,
     uname,
+)
+from doctor.probes import (
+    amd_smi,
+    ascend_info,
+    npu_smi,
+    npu_smi_board,
+    npu_smi_failure,
+    rocm_smi,
 )
 
 

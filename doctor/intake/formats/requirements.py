@@ -18,8 +18,7 @@ from doctor.facts import Facts, Package, PythonInfo, Version, seen
 from doctor.intake.builds import torch_build
 from doctor.intake.environment import environment
 from doctor.intake.names import package_name
-from doctor.intake.stated import reading
-from doctor.intake.text import lines
+from doctor.probes.tool_text import lines, reading
 
 SCOPE = "requirements"
 _INDEX = re.compile(r"--(?:extra-)?index-url[ =]\S{1,300}/(cu\d{2,4}|cpu|rocm\d[\d.]{0,6})\b")

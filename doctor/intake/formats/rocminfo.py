@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor.facts import UNSTATED, Device, Facts, seen
-from doctor.intake.stated import reading
-from doctor.intake.text import LIMIT, fields, integer
+from doctor.probes.tool_text import LIMIT, fields, integer, reading
 
 AT = "rocminfo"
 _AGENT = re.compile(r"^\*{3,9}[ \t]*\nAgent \d{1,3}[ \t]*$", re.MULTILINE)

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 
 from doctor.facts import UNSTATED, Facts, Reading, TopologyLink, seen
-from doctor.intake.text import lines
+from doctor.probes.tool_text import lines
 
 AT = "topology matrix"
 _HEADER = re.compile(r"^[ \t]{0,40}((?:GPU|NPU)0(?:[ \t][^\n]{0,4000})?)$", re.MULTILINE)

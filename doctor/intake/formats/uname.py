@@ -6,7 +6,7 @@ import re
 
 from doctor.facts import Facts, HostFacts, seen
 from doctor.intake.names import machine_name, platform_of_kernel
-from doctor.intake.stated import reading
+from doctor.probes.tool_text import reading
 
 AT = "uname -a"
 _LINE = re.compile(

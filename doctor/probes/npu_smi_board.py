@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 from doctor.facts import UNSTATED, AscendFacts, Device, Facts, Reading, seen
-from doctor.intake.stated import reading, version
-from doctor.intake.text import fields, integer, value_or_none
+from doctor.probes.stated_version import version
+from doctor.probes.tool_text import fields, integer, reading, value_or_none
 
 AT = "npu-smi info -t board"
 LIST_AT = "npu-smi info -l"
@@ -58,13 +59,13 @@ def _device(stated: dict[str, str], device_id: str) -> Device:
     )
 
 
-def _pair(stated: dict[str, str], vendor: str, device: str) -> str | None:
+def _pair(stated: dict[str, str], vendor: str, device: str) -> Optional[str]:
     numbers = [stated.get(key, "").lower().removeprefix("0x") for key in (vendor, device)]
     whole = all(re.fullmatch(r"[0-9a-f]{4}", number) for number in numbers)
     return ":".join(numbers) if whole else None
 
 
-def _soc(stated: dict[str, str]) -> str | None:
+def _soc(stated: dict[str, str]) -> Optional[str]:
     """Join the names as the engines' own builds do.
 
     With a chip type the SoC is type and name; without one it is name and NPU name.

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import Any
 
 from doctor.facts import UNSTATED, Device, Facts, RocmFacts, Version, seen
-from doctor.intake.stated import reading
-from doctor.intake.text import LIMIT, indented, integer, value_or_none
+from doctor.probes.tool_text import LIMIT, indented, integer, reading, value_or_none
 
 AT = "amd-smi"
 _BANNER = re.compile(r"AMD-?SMI (?:Tool: )?[\d.]{1,20}")
@@ -53,7 +52,7 @@ def _text(text: str) -> tuple[list[Device], str]:
     if len(parts) == 1:
         return _table(text), ""
     devices, driver = [], ""
-    for number, body in zip(parts[1::2], parts[2::2], strict=False):
+    for number, body in zip(parts[1::2], parts[2::2]):  # noqa: B905 - Python 3.9
         told = {"/".join(path).lower(): value for path, value in indented(_colons(body))}
         devices.append(_device(int(number), told))
         driver = driver or told.get("driver/version", "")
@@ -69,7 +68,7 @@ def _table(text: str) -> list[Device]:
     """Two rows a device: address and name, then number and memory."""
     firsts, seconds = islice(_FIRST.finditer(text), 1024), islice(_SECOND.finditer(text), 1024)
     found = []
-    for first, second in zip(firsts, seconds, strict=False):
+    for first, second in zip(firsts, seconds):  # noqa: B905 - Python 3.9
         used, total = int(second[2]), int(second[3])
         device = Device(f"gpu{int(second[1])}", "amd", int(second[1]))
         found.append(

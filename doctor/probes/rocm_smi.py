@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from doctor.facts import UNSTATED, Device, Facts, RocmFacts, Version, seen
-from doctor.intake.stated import reading
-from doctor.intake.text import integer, value_or_none
+from doctor.probes.tool_text import integer, reading, value_or_none
 
 AT = "rocm-smi"
 _TITLE = "ROCm System Management Interface"

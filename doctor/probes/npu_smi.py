@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import Optional
 
 from doctor.facts import UNSTATED, AscendFacts, Device, DeviceHealth, Facts, Reading, seen
 from doctor.facts.accelerators import DeviceProcess
-from doctor.intake.devices import soc_name
-from doctor.intake.stated import reading, version
-from doctor.intake.text import lines
+from doctor.probes.stated_version import version
+from doctor.probes.tool_text import lines, reading
 
 AT = "npu-smi info"
 _TITLE = re.compile(r"^\|? {0,4}npu-smi (\S{1,40}) {1,60}Version: {0,4}(\S{1,40})", re.MULTILINE)
 _PAIR = re.compile(r"(\d{1,9}) {0,9}/ {0,9}(\d{1,9})")
 _BUS = re.compile(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 _VENDOR_SUFFIX = re.compile(r"\.sph\d+$", re.IGNORECASE)
+# Whole SoC names only: "910B" is said of three generations.
+_SOC = re.compile(r"(?<![\d._])(310P\d|910B\d[A-Z]?(?:-\d)?|910_\d{4})(?![\w-])")
 _STATUS = frozenset({"ok", "warning", "alarm", "critical", "unknown"})
+
+
+def soc_name(name: str) -> Optional[str]:
+    """What the toolkit calls a chip: "910B3" is Ascend910B3; None if the name is not whole."""
+    found = _SOC.search(name)
+    return f"Ascend{found[1]}" if found else None
 
 
 def looks_like(text: str) -> bool:
@@ -45,7 +53,7 @@ class _Rows:
     """Devices found so far, by NPU and chip; the first row of the one that is being read."""
 
     devices: dict[tuple[int, int], Device] = field(default_factory=dict)
-    first: list[str] | None = None
+    first: Optional[list[str]] = None
     has_logic_ids: bool = False
 
 

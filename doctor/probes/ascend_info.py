@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import islice
+from typing import Optional
 
 from doctor.facts import AscendFacts, Facts, Version
-from doctor.intake.stated import reading, version
+from doctor.probes.stated_version import version
+from doctor.probes.tool_text import reading
 
 _LINE = re.compile(r"^[ \t]{0,8}([A-Za-z_]{3,60})[ \t]?=[ \t]?([^\n]{0,300})$", re.MULTILINE)
 _RUNNING = re.compile(r"\[([^:\]\n]{1,60}):([^\]\n]{1,60})\]")
@@ -52,12 +54,12 @@ def parse(text: str) -> Facts:
     )
 
 
-def _version(stated: dict[str, str], *keys: str) -> Version | None:
+def _version(stated: dict[str, str], *keys: str) -> Optional[Version]:
     texts = (stated[key] for key in keys if stated.get(key))
     return version(next(texts, ""), width=1)
 
 
-def _running(text: str) -> Version | None:
+def _running(text: str) -> Optional[Version]:
     """The release stands after the colon of "[7.6.0.1.220:8.0.0]"."""
     match = _RUNNING.search(text)
     return version(match[2], width=1) if match else None
