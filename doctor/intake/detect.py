@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +19,8 @@ from doctor.intake.paste import read_paste
 from doctor.intake.text import plain
 
 _LIMIT = 64 << 20
+# What `<(nvidia-smi -q)` is called.
+_OWN_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 _REQUIREMENTS = re.compile(r"requirements[^/]{0,80}\.(?:txt|in)$")
 DOCUMENT_KEYS = field_report.KEYS | {"report", "expect", "id", "source", "summary", "reported"}
 
@@ -34,26 +40,56 @@ def read_input(path: str | Path) -> Facts:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a regular file of at most 64 MiB; raises UsageError."""
-    file = Path(path)
+    """The text of a regular file, or of standard input for "-", of at most 64 MiB.
+
+    Raises UsageError for what is no text, cannot be read, or is longer.
+    """
+    label = label_of(path)
     try:
-        if not file.is_file():
-            raise UsageError(f"{path}: not a file", "name a file that holds the facts")
-        if file.stat().st_size > _LIMIT:
-            raise UsageError(f"{path}: larger than 64 MiB", "cut it down to what matters")
-        return file.read_bytes().decode("utf-8-sig", errors="replace")
-    except OSError as fault:
-        reason = fault.strerror or str(fault)
-        raise UsageError(f"{path}: {reason}", "check the path and its permissions") from None
+        content = _from_stdin() if str(path) == "-" else _from_file(path)
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        raise UsageError(f"{label}: {reason}", "check the path and its permissions") from None
+    if len(content) > _LIMIT:
+        raise UsageError(f"{label}: larger than 64 MiB", "cut it down to what matters")
+    text = content.decode("utf-8-sig", errors="replace")
+    if not text.strip():
+        raise UsageError(f"{label}: empty", "name a file that holds the facts or the log")
+    if "\0" in text[:4096]:
+        raise UsageError(f"{label}: not a text", "hand over text, JSON or YAML")
+    return text
+
+
+def label_of(path: str | Path) -> str:
+    """How messages name an input."""
+    return "standard input" if str(path) == "-" else str(path) or "''"
+
+
+def _from_stdin() -> bytes:
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "closed")
+    return sys.stdin.buffer.read(_LIMIT + 1)
+
+
+def _from_file(path: str | Path) -> bytes:
+    """Read a regular file. Of anything else only a pipe that the shell gave us is waited for."""
+    if str(path).startswith(_OWN_PIPES):
+        with open(path, "rb") as pipe:
+            return pipe.read(_LIMIT + 1)
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file; pipe it in and name it -")
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        # It may have been changed for something else in between.
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read(_LIMIT + 1)
 
 
 def parse_input(text: str, name: str = "") -> Understood:
     """Recognise `text` and read it; raises UsageError if it is nothing that doctor knows."""
-    label = name or "input"
-    if "\0" in text[:4096]:
-        raise UsageError(f"{label}: not a text", "hand over text, JSON or YAML")
+    label = label_of(name or "input")
     if snapshot.looks_like(text):
-        return _understood(snapshot.read_snapshot(text, name), "snapshot")
+        return _understood(snapshot.read_snapshot(text, label), "snapshot")
     cleaned = plain(text)
     if document.looks_like(cleaned, DOCUMENT_KEYS):
         return _from_document(read_document(cleaned, label), label)
