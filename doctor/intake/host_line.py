@@ -23,7 +23,7 @@ from doctor.facts import (
     seen,
 )
 from doctor.intake.devices import stated_devices
-from doctor.intake.names import os_release
+from doctor.intake.names import os_release, system_names
 from doctor.intake.report_host import stated_ascend, stated_host, stated_nvidia, stated_rocm
 from doctor.intake.report_packages import sort_packages
 from doctor.intake.report_scope import stated_scope
@@ -162,8 +162,12 @@ def _name_chip(line: _Line, value: str) -> None:
 
 def _system(line: _Line, text: str) -> None:
     name, _, version = text.replace("-", " ").partition(" ")
-    if os_release(name, version) is None or not name.isalpha():
-        raise UsageError(f"--host: {text[:60]!r} is no system", "write ubuntu=22.04")
+    known = system_names()
+    read = os_release(name, version)
+    if read is None or read.id not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=2)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise UsageError(f"--host: no system {name[:40]!r}", f"{hint}Known: {', '.join(known)}")
     _place(line.report, ("os", "distro"), name)
     _place(line.report, ("os", "version"), version)
 

@@ -46,7 +46,7 @@ class ThingQueries:
     def distro_releases(self, name: str) -> tuple[Distro, ...]:
         """All releases of a distribution by os-release ID."""
         domain: DistroDomain = self._read("distros")
-        return tuple(row for row in domain.distros if row.id == name.lower())
+        return tuple(row for row in domain.distros if row.id.lower() == name.lower())
 
     def xid(self, number: int) -> Xid | None:
         """What an Xid number of the kernel log means."""

@@ -39,6 +39,16 @@ def _images(matrix: Matrix, engine: str, which: Which, setting: Setting) -> Iter
         yield from images(matrix, engine, which, setting)
 
 
+def newest_proven(judge: Judge, proposed: Iterator[Candidate]) -> Judged | None:
+    """The first candidate that is proven, without asking for what else there is."""
+    for candidate in proposed:
+        if not candidate.unseen:
+            judged = judge.judge(candidate, must_prove=True)
+            if judged.state == PROVEN:
+                return judged
+    return None
+
+
 @dataclass
 class Found:
     """What was judged so far, by state, in the order of the candidates."""

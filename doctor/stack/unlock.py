@@ -14,7 +14,7 @@ from doctor.stack import changes
 from doctor.stack.changes import Change
 from doctor.stack.judge import Judge
 from doctor.stack.model import PROVEN, Candidate, Judged, Resolution, Unlock
-from doctor.stack.search import candidates
+from doctor.stack.search import candidates, newest_proven
 from doctor.stack.summary import stack_of
 
 _MOST = 4
@@ -100,16 +100,21 @@ class _Trial:
     def unlock(self, change: Change) -> Unlock | None:
         """The newest proven stack after the change, if it is newer than the answer."""
         judge = Judge(change.facts, self.matrix, change.ask)
-        ways = candidates(self.matrix, change.ask.engine, change.facts, change.ask)
-        for candidate in ways:
-            if change.ask.engine == self.found.engine and self._is_no_gain(candidate):
+        judged = newest_proven(judge, self._ways(change))
+        if judged is None:
+            return None
+        stack = stack_of(judged.candidate, change.facts, self.matrix)
+        gains = replace(judged, stack=stack)
+        return Unlock(change.text, change.kind, gains, change.commands, change.reboot)
+
+    def _ways(self, change: Change) -> Iterator[Candidate]:
+        """Candidates after the change, on the same devices, down to what the answer has."""
+        best = next(iter(self.found.offers), None)
+        devices = best.candidate.devices if best else ()
+        is_same = change.ask.engine == self.found.engine
+        for candidate in candidates(self.matrix, change.ask.engine, change.facts, change.ask):
+            if is_same and self._is_no_gain(candidate):
                 if candidate.compat is None:
-                    return None
-                continue
-            if candidate.unseen or not change.helps(candidate.version):
-                continue
-            judged = judge.judge(candidate, must_prove=True)
-            if judged.state == PROVEN:
-                gains = replace(judged, stack=stack_of(candidate, change.facts, self.matrix))
-                return Unlock(change.text, change.kind, gains, change.commands, change.reboot)
-        return None
+                    return
+            elif change.helps(candidate.version):
+                yield replace(candidate, devices=devices)
