@@ -1,0 +1,166 @@
+"""A user of this machine with an empty home, who runs the real command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "PIP_CERT", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
+LIMIT_S = 400.0
+PROFILE = """\
+schema: doctor/profile/v1
+name: {name}
+engine: {{name: xllamacpp}}
+accelerator: {{vendor: cpu}}
+install: {{method: venv, requirements: [{requirement}]}}
+model: {model}
+serving:
+  port: {port}
+  args: {{max_model_len: {length}, threads: 1}}
+{more}
+service: {{start_s: {start_s}, stop_s: 5}}
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one call of the command ended."""
+
+    status: int
+    out: str
+    err: str
+    cpu_s: float
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """`home` is the user's, `wheels` a folder with the engine's files and its lock."""
+
+    home: Path
+    wheels: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """No systemd, no configuration of the person who runs the tests."""
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        return {**kept, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home / "runtime")}
+
+    @property
+    def service(self) -> Path:
+        """The folder of the service demo."""
+        return self.home / ".local/share/doctor/demo"
+
+    @property
+    def runs(self) -> list[Path]:
+        """The folders of all runs, oldest first."""
+        return sorted((self.home / ".local/state/doctor/runs").glob("*"))
+
+    def profile(
+        self,
+        name: str = "demo",
+        requirement: str = "xllamacpp",
+        model: str = "{source: embedded, format: gguf}",
+        port: int = 0,
+        length: int = 512,
+        start_s: int = 60,
+        more: str = "",
+    ) -> Path:
+        """Write a profile; port 0 takes a free one."""
+        path = self.home / f"{name}-{time.monotonic_ns()}.yaml"
+        text = PROFILE.format(
+            name=name,
+            requirement=requirement,
+            model=model,
+            port=port or free_port(),
+            length=length,
+            start_s=start_s,
+            more=more,
+        )
+        path.write_text(text)
+        return path
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+        """Start the command in this home."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "doctor", *map(str, words), "--user"],
+            env=self.environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str | Path) -> Answer:
+        """Run the command to its end."""
+        before = os.times().children_user
+        process = self.start(*words)
+        out, err = process.communicate(timeout=LIMIT_S)
+        return Answer(process.returncode, out, err, os.times().children_user - before)
+
+    def apply(self, profile: Path, *words: str) -> Answer:
+        """Apply with the files at hand, asking nobody."""
+        lock = ("--lock", str(self.wheels / "stack.lock"), "--offline", str(self.wheels))
+        return self.run("apply", profile, "--yes", *lock, *words)
+
+    def processes(self, mark: str) -> list[int]:
+        """Processes that carry an entry in their environment."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+    def end(self) -> None:
+        """End what the service has left running."""
+        for pid in self.processes(f"DOCTOR_SERVICE={self.service}"):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def fetch_engine(folder: Path) -> None:
+    """Lock the engine and fetch its file, once for all tests; skip where there is no index."""
+    home = folder.parent
+    box = Sandbox(home, folder)
+    command = ["profile", "lock", str(box.profile()), "-o", str(folder / "stack.lock")]
+    folder.mkdir()
+    answer = subprocess.run(
+        [sys.executable, "-m", "doctor", *command, "--download", str(folder)],
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    if answer.returncode == 4 and "index" in answer.stderr:
+        pytest.skip(f"no package index: {answer.stderr[:200]}")
+    assert answer.returncode == 0, answer.stderr
