@@ -24,6 +24,25 @@ from doctor.matrix.model import (
 from doctor.matrix.serving import ServingDomain
 from doctor.matrix.stacks import StackDomain
 
+# Signatures lie in one file per area, "signatures-<area>.yaml"; all are loaded together.
+SIGNATURES = "signatures"
+SIGNATURE_AREAS = (
+    "ascend",
+    "container",
+    "cuda",
+    "driver",
+    "engines",
+    "host",
+    "llama",
+    "model",
+    "nccl",
+    "python",
+    "rocm",
+    "sglang",
+    "torch",
+    "vllm",
+)
+
 # Domains that are not engines or frameworks; every other file is an EngineDomain.
 SHAPES: dict[str, Any] = {
     "ascend-npus": NpuDomain,
@@ -37,7 +56,8 @@ SHAPES: dict[str, Any] = {
     "memory": MemoryDomain,
     "models": ModelDomain,
     "serving": ServingDomain,
-    "signatures": SignatureDomain,
+    SIGNATURES: SignatureDomain,
+    **{f"{SIGNATURES}-{area}": SignatureDomain for area in SIGNATURE_AREAS},
     "stacks": StackDomain,
     "xid": XidDomain,
 }

@@ -80,9 +80,10 @@ class Matrix(CudaQueries, ThingQueries):
 
     @cached_property
     def signatures(self) -> tuple[Signature, ...]:
-        """Signatures of faults in logs."""
-        domain: SignatureDomain = self._read("signatures")
-        return domain.signatures
+        """Signatures of faults in logs, of all areas."""
+        names = (name for name in self.other_names if name.startswith("signatures"))
+        domains: list[SignatureDomain] = [self._read(name) for name in names]
+        return tuple(signature for domain in domains for signature in domain.signatures)
 
     @cached_property
     def models(self) -> tuple[ModelRow, ...]:
