@@ -82,7 +82,7 @@ class Level:
     @property
     def error_rate(self) -> float:
         """Share of requests that failed."""
-        return 1 - self.succeeded / self.requests if self.requests else 0.0
+        return (self.requests - self.succeeded) / self.requests if self.requests else 0.0
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

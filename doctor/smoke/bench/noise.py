@@ -17,6 +17,8 @@ from doctor.smoke.bench.figures import quantile
 
 Statistic = Callable[[Sequence[float]], float]
 _DRAWS, _MOST_VALUES = 200, 2000
+# Of a logarithm; no sane ratio of times comes near.
+_MOST = 100.0
 # 99 %: many figures are compared at once.
 _SIGMAS = 2.576
 
@@ -58,11 +60,20 @@ def ratio(
     fresh, *earlier = runs
     logs = [math.log(statistic(run)) for run in earlier]
     value = math.log(statistic(fresh)) - mean(logs)
-    within = _variance(fresh, statistic, block)
-    within += sum(_variance(run, statistic, block) for run in earlier) / len(earlier) ** 2
-    between = _spread(logs) * (1 + 1 / len(logs))
-    half = _SIGMAS * math.sqrt(within + between)
-    return Ratio(math.exp(value), math.exp(value - half), math.exp(value + half))
+    variance = _variance(fresh, statistic, block)
+    variance += sum(_variance(run, statistic, block) for run in earlier) / len(earlier) ** 2
+    variance += _spread(logs) * (1 + 1 / len(logs))
+    half = _sigmas(sum(len(run) // _length(run, block) - 1 for run in runs)) * math.sqrt(variance)
+    return Ratio(_exp(value), _exp(value - half), _exp(value + half))
+
+
+def _sigmas(freedom: int) -> float:
+    """How many standard deviations leave out 1 %, by Student for few blocks (Cornish-Fisher)."""
+    return _SIGMAS * (1 + (_SIGMAS**2 + 1) / (4 * max(freedom, 1)))
+
+
+def _exp(logarithm: float) -> float:
+    return math.exp(max(-_MOST, min(logarithm, _MOST)))
 
 
 def thinned(values: Sequence[float]) -> Sequence[float]:
@@ -71,12 +82,18 @@ def thinned(values: Sequence[float]) -> Sequence[float]:
     return values[::step] if step > 1 else values
 
 
+def _length(values: Sequence[float], block: int) -> int:
+    """How many neighbours are drawn together; at least five such blocks are needed."""
+    count = len(values)
+    return min(max(block, round(count ** (1 / 3))), max(1, count // 5))
+
+
 def _variance(values: Sequence[float], statistic: Statistic, block: int) -> float:
     """Variance of the logarithm of the statistic, by drawing blocks again."""
     count = len(values)
     if count < 2:
         return 0.0
-    length = min(max(block, round(count ** (1 / 3))), max(1, count // 5))
+    length = _length(values, block)
     chance = random.Random(count)  # noqa: S311 - to repeat, not to hide
     ring = [*values, *values[:length]]
     logs = []
@@ -87,7 +104,8 @@ def _variance(values: Sequence[float], statistic: Statistic, block: int) -> floa
             drawn += ring[begin : begin + length]
         found = statistic(drawn[:count])
         logs.append(math.log(found) if found > 0 else 0.0)
-    return _spread(logs)
+    blocks = count // length
+    return _spread(logs) * (blocks / max(blocks - 1, 1))
 
 
 def _spread(values: Sequence[float]) -> float:
