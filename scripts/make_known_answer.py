@@ -307,7 +307,14 @@ def description(tensors: dict[str, Any], made: dict[str, bytes]) -> dict[str, An
     cases = {}
     for name, text in PROMPTS.items():
         ids = encode(text)
-        cases[name] = {"text": text, "ids": ids, "logprobs": reference(tensors, ids)}
+        # An engine that takes no ids may add another number of beginnings of text.
+        others = {"none": ids[1:], "two": [BOS, *ids]}
+        cases[name] = {
+            "text": text,
+            "ids": ids,
+            "logprobs": reference(tensors, ids),
+            "other_beginnings": {n: reference(tensors, i) for n, i in others.items()},
+        }
     return {
         "sentence": SENTENCE,
         "tokens": WANTED,

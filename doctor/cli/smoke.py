@@ -56,6 +56,7 @@ def command(
     Exit codes: 0 proven, 1 not proven, 2 usage, 4 could not be started.
     """
     from doctor.matrix import load_matrix
+    from doctor.report.clean import clean_line
     from doctor.report.output import emit, terminal_style
     from doctor.report.smoke import render_command, render_json, render_text
     from doctor.smoke.asked import Options, read_ask
@@ -70,7 +71,7 @@ def command(
         plan = prepare(ask, matrix).plan
         emit(render_command(plan.argv, plan.env, plan.settings))
         return
-    outcome = smoke(ask, matrix, lambda text: click.echo(text, err=True))
+    outcome = smoke(ask, matrix, lambda text: click.echo(clean_line(text), err=True))
     if record and outcome.record is not None:
         write_record(record, outcome.record)
     style = terminal_style(sys.stdout, verbose)

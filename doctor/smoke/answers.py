@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from doctor.smoke.asking import Asker
-from doctor.smoke.calls import Completion
+from doctor.smoke.calls import CallFault, Completion
 from doctor.smoke.compare import check_logprobs, check_text, shown
+from doctor.smoke.known import KnownCase
 from doctor.smoke.steps import Failed, Skipped
 from doctor.smoke.target import Target
 
@@ -34,10 +35,21 @@ class Answers:
 
     async def logprobs(self) -> str:
         """Its numbers are those of the reference."""
-        case = self._asker.case("short")
-        if self.answer is None or case is None:
+        answer, case = self.answer, self._asker.case("short")
+        if answer is None or case is None:
             raise Skipped("there is no answer to compare")
-        return check_logprobs(self.answer, case, self._target.tolerance)
+        is_exact = self._asker.sends_ids
+        if not answer.logprobs:
+            answer, case = await self._chat_with_numbers(case)
+            is_exact = False
+        return check_logprobs(answer, case, self._target.tolerance, is_exact)
+
+    async def _chat_with_numbers(self, case: KnownCase) -> tuple[Completion, KnownCase]:
+        try:
+            answer, of_chat = await self._asker.ask_chat()
+        except CallFault as fault:
+            raise Skipped(f"this server gives no log-probabilities ({fault.text})") from None
+        return answer, of_chat or case
 
     async def stream(self) -> str:
         """Streaming brings the same, ends with its mark, and counts its tokens."""
@@ -70,7 +82,8 @@ class Answers:
             words = self._said(answer)
             if case is None or not answer.logprobs:
                 return words
-            return check_logprobs(answer, case, self._target.tolerance)
+            is_exact = self._asker.sends_ids
+            return check_logprobs(answer, case, self._target.tolerance, is_exact)
         except Failed as found:
             raise Failed("mixed-answers", f"the {name} one: {found.text}") from None
 

@@ -67,6 +67,19 @@ class Asker:
             self.generated += answer.usage.completion_tokens if answer.usage else 0
             return answer
 
+    @property
+    def sends_ids(self) -> bool:
+        """True if the tokens of a prompt are ours and not the server's."""
+        return self._forms[0] == "ids"
+
+    async def ask_chat(self) -> tuple[Completion, KnownCase | None]:
+        """The short prompt as a chat, with its reference: some give numbers there alone."""
+        before, self._forms = self._forms, ["chat"]
+        try:
+            return await self.ask(), self.case("short")
+        finally:
+            self._forms = before
+
     def case(self, prompt: str) -> KnownCase | None:
         """The reference for a prompt in the form in use, None if there is none."""
         cases = self.known.cases if self.known else {}

@@ -6,7 +6,7 @@ Made by `scripts/make_known_answer.py`. Every file is checked against its sha256
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -40,11 +40,16 @@ QUANTIZED = 0.3
 
 @dataclass(frozen=True)
 class KnownCase:
-    """One prompt: its text, its token ids, the log-probability of each token of the answer."""
+    """One prompt: its text, its token ids, the log-probability of each token of the answer.
+
+    `other_beginnings` are those for a prompt with another number of beginning-of-text
+    tokens than one, as engines add them that take no ids.
+    """
 
     text: str
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
+    other_beginnings: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

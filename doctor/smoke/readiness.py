@@ -12,7 +12,7 @@ from doctor.smoke.compare import shown
 from doctor.smoke.steps import Failed, Skipped
 from doctor.smoke.target import Target
 
-_SHORTEST_S, _LONGEST_S, _TRY_S = 0.02, 0.5, 10.0
+_SHORTEST_S, _LONGEST_S, _TRY_S, _SAY_S = 0.02, 0.5, 10.0, 10.0
 
 
 class Readiness:
@@ -22,7 +22,7 @@ class Readiness:
         self._target = target
         self._client = client
         self._asker = asker
-        self._began = time.monotonic()
+        self._began = self._said = time.monotonic()
 
     async def process(self) -> str:
         """It runs."""
@@ -106,6 +106,9 @@ class Readiness:
         if left <= 0:
             name = fault if self._target.process is None else "too-slow-to-start"
             raise Failed(name, f"after {self._target.wait_s:g} s: {seen}")
+        if time.monotonic() - self._said > _SAY_S:
+            self._said = time.monotonic()
+            self._target.say(f"waiting, {spent:.0f} s of {self._target.wait_s:g}: {seen}")
         await asyncio.sleep(min(max(spent / 10, _SHORTEST_S), _LONGEST_S, left))
 
 

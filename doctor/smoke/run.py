@@ -77,8 +77,8 @@ def _launched(ask: Ask, matrix: Matrix, say: Callable[[str], None]) -> SmokeOutc
         # An engine whose devices cannot add up would hang without a word.
         return replace(plain, steps=checks, fault=fault)
     with serving(prepared, ask, say) as served:
-        row = prepared.plan.row
-        done = _climb(completed(served.target, ask, row, matrix), ask.key)
+        target = completed(served.target, ask, prepared.plan.row, matrix)
+        done = _climb(replace(target, say=served.teller(say, ask.key)), ask.key)
     fault = done.first_fault
     proves, open_ = reach(done.known, prepared.model.form, (*checks, *done.steps), served.device)
     return replace(

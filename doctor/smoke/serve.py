@@ -22,6 +22,7 @@ from doctor.smoke.process import ServerProcess
 from doctor.smoke.secret import Secret
 from doctor.smoke.target import Target
 
+_LAST_LINE = 120
 _DEVICE = re.compile(r"^device: (.{1,200})$", re.MULTILINE)
 
 
@@ -54,6 +55,15 @@ class Served:
         engine = self.prepared.plan.row.engine
         name = "llama.cpp" if engine == "xllamacpp" else engine
         return cause_of(key.hide(self.process.log()), name, self.prepared.place.version, matrix)
+
+    def teller(self, say: Callable[[str], None], key: Secret) -> Callable[[str], None]:
+        """Says something with the last line of the log, so that one sees what it is doing."""
+
+        def tell(text: str) -> None:
+            last = self.process.log().rstrip().rpartition("\n")[2][:_LAST_LINE]
+            say(key.hide(f"{text} | {last}" if last else text))
+
+        return tell
 
     def kept_log(self, keep: bool) -> str:
         """Where its log is; if it is in our folder and not wanted, it is thrown away."""

@@ -64,7 +64,6 @@ FAULTS: dict[str, str] = {
     "nan": "The model computes values that are no numbers: an overflow of the number format, "
     "damaged weights, or a broken kernel.",
     "truncated-stream": "The stream broke off: a proxy that cuts or buffers, or a crash.",
-    "stream-differs": "Streaming gives another answer than one piece.",
     "no-usage": "The stream does not say how many tokens it had, or says it wrong.",
     "accepts-bad-request": "The server takes a request that is no request.",
     "broken-by-bad-request": "After a bad request the server no longer answers a good one.",

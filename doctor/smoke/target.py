@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -34,6 +35,10 @@ class Record:
     answer: str = ""
 
 
+def _say_nothing(_text: str) -> None:
+    """For who does not want to hear."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A server: where it is, what it serves, what it may take.
@@ -43,6 +48,7 @@ class Target:
     to become ready, `answer_s` how long an answer may take, `first_s` the first one (which
     may compile), `settle_s` how long counters may lag, `death_s` how long a dying process
     may take to be gone. `record` are figures of the user's own model from an earlier run.
+    `say` is told now and then that there is still nothing.
     """
 
     url: str
@@ -58,6 +64,7 @@ class Target:
     death_s: float = 1.0
     tolerance: float = TOLERANCE
     record: Record | None = None
+    say: Callable[[str], None] = _say_nothing
 
     @property
     def address(self) -> tuple[str, int]:

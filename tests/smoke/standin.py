@@ -194,6 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
         logprobs: list[float | None] = list(KNOWN["cases"][case]["logprobs"][: len(words)])
         if self.fault == "mixed" and case == "long":
             logprobs = list(KNOWN["cases"]["short"]["logprobs"][: len(words)])
+        if self.fault == "two-beginnings":
+            logprobs = KNOWN["cases"][case]["other_beginnings"]["two"][: len(words)]
         if self.fault == "wrong-text":
             words[3], words[4] = words[4], words[3]
         if self.fault == "wrong-logprobs":
@@ -223,7 +225,8 @@ class _Handler(BaseHTTPRequestHandler):
         if asked.get("echo"):
             self._echo(asked)
             return
-        choice = _choice(tokens, is_chat, with_logprobs=self.fault != "no-logprobs")
+        without = ("no-logprobs", *(() if is_chat else ("chat-logprobs", "two-beginnings")))
+        choice = _choice(tokens, is_chat, with_logprobs=self.fault not in without)
         cut = len(tokens) == asked.get("max_tokens") and len(tokens) < len(WORDS)
         choice["finish_reason"] = "length" if cut or self.fault == "no-eos" else "stop"
         self._send(200, {"choices": [choice], "usage": self._count(len(tokens))})

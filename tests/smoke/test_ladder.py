@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from doctor.smoke import allreduce, ladder, steps
 from doctor.smoke.client import Client
 from doctor.smoke.ladder import Climb, climb
 from doctor.smoke.steps import FAULTS, State
@@ -124,6 +127,7 @@ LACKS = [
     ("no-list", "models", "skipped", True),
     ("no-metrics", "counters", "skipped", True),
     ("no-logprobs", "logprobs", "skipped", False),
+    ("chat-logprobs", "logprobs", "passed", True),
     ("no-ids", "logprobs", "passed", True),
     ("chat-only", "logprobs", "passed", True),
     ("cuts", "refusal", "passed", True),
@@ -136,6 +140,22 @@ def test_what_a_server_lacks(fault: str, step: str, state: str, proven: bool) ->
     assert states(done)[step] == state
     assert done.is_proven is proven
     assert done.first_fault is None
+
+
+def test_another_number_of_beginnings_is_no_fault_of_the_engine() -> None:
+    done = climbed("two-beginnings")
+    step = next(step for step in done.steps if step.name == "logprobs")
+    assert step.state is State.PASSED
+    assert "two beginning-of-text tokens" in step.text
+
+
+def test_every_fault_that_is_raised_has_a_meaning() -> None:
+    folder = Path(steps.__file__).parent
+    text = "\n".join(path.read_text() for path in folder.glob("*.py"))
+    raised = set(re.findall(r'Failed\(\s*"([a-z-]+)"', text))
+    named = set(ladder._NAMES.values()) | set(allreduce._FAULTS.values())
+    waited = {"too-slow-to-start", "port-closed", "unhealthy"}
+    assert raised | named | waited == set(FAULTS)
 
 
 def test_another_model_than_the_one_asked_for() -> None:
