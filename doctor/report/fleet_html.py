@@ -12,7 +12,8 @@ from doctor.report.html_machine import scrolling
 from doctor.report.html_page import STATES, TONES, VERDICTS, esc, fixes, icon, page, title_of
 from doctor.report.ladder import Step, ladder
 
-_NAMES_SHOWN, _WORDINGS_SHOWN, _VALUES_SHOWN, _MESSAGE = 200, 8, 8, 160
+_NAMES_SHOWN, _WORDINGS_SHOWN, _VALUES_SHOWN, _FAULTS_SHOWN = 200, 8, 8, 8
+_MESSAGE, _BRIEF = 160, 110
 _LETTERS = {"ok": "o", "error": "e", "warning": "w", "info": "i", "-": "n"}
 _TONE_LETTERS = {"ok": "o", "error": "e", "warning": "w", "none": "n"}
 
@@ -22,7 +23,7 @@ def render_fleet(fleet: Fleet, style: Style) -> str:
     total = len(fleet.hosts) + len(fleet.unreadable)
     body = (
         f'{_head(fleet, total)}<main class="wrap" id="main" tabindex="-1">'
-        f"{_faults(fleet, style)}{_spread(fleet)}{_grid(fleet)}{_unreadable(fleet.unreadable)}"
+        f"{_faults(fleet, style)}{_grid(fleet)}{_spread(fleet)}{_unreadable(fleet.unreadable)}"
         f"{_overlooked(fleet)}</main>{_foot(fleet)}"
     )
     return page(f"{total} hosts", body, "page.js", "fleet.js", "fleet.css")
@@ -57,10 +58,14 @@ def _shares(counts: Sequence[tuple[str, str, int]], total: int) -> str:
 
 
 def _faults(fleet: Fleet, style: Style) -> str:
-    rows = "".join(_fault(fault) for fault in faults(fleet, style.verbose))
+    rows = [_fault(fault) for fault in faults(fleet, style.verbose)]
     if not rows:
         return '<section class="card"><h2>Faults</h2><p>None found.</p></section>'
-    return f'<section class="card"><h2>Faults</h2><ol class="faults">{rows}</ol></section>'
+    first = f'<ol class="faults">{"".join(rows[:_FAULTS_SHOWN])}</ol>'
+    rest = f'<ol class="faults">{"".join(rows[_FAULTS_SHOWN:])}</ol>'
+    more = len(rows) - _FAULTS_SHOWN
+    folded = f'<details class="rest"><summary>{more} more</summary>{rest}</details>'
+    return f'<section class="card"><h2>Faults</h2>{first}{folded if more > 0 else ""}</section>'
 
 
 def _fault(fault: Fault) -> str:
@@ -143,7 +148,7 @@ def _filters(fleet: Fleet, used: Sequence[Rung]) -> str:
 def _row(report: Report, steps: dict[Rung, Step], used: Sequence[Rung]) -> str:
     tone, word = VERDICTS[report.diagnosis.verdict]
     cause = main_cause(report)
-    why = f"<b>{title_of(cause.cause)}</b> {esc(cause.message, _MESSAGE)}" if cause else ""
+    why = f"<b>{title_of(cause.cause)}</b> {_cut(cause.message, _MESSAGE)}" if cause else ""
     cells = "".join(_cell(steps.get(rung)) for rung in used)
     verdict = f'<td class="{_TONE_LETTERS[tone]}">{word.lower()}</td>'
     return (
@@ -155,7 +160,11 @@ def _row(report: Report, steps: dict[Rung, Step], used: Sequence[Rung]) -> str:
 def _brief(steps: dict[Rung, Step]) -> str:
     """What tells hosts apart at a glance; the filter finds it too."""
     seen = [steps[r].observed for r in (Rung.DEVICE, Rung.DRIVER, Rung.ENGINE) if r in steps]
-    return esc(" · ".join(text for text in seen if text), 120)
+    return _cut(" · ".join(text for text in seen if text), _BRIEF)
+
+
+def _cut(text: str, room: int) -> str:
+    return esc(text if len(text) <= room else f"{text[: room - 1]}…")
 
 
 def _cell(step: Step | None) -> str:

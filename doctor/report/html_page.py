@@ -43,6 +43,24 @@ _ICONS = {
 }
 
 
+# Words of causes that are not written as other words are.
+_SPELLED = {
+    **{
+        word.lower(): word
+        for word in (
+            "ABI", "BIOS", "CANN", "CC", "CPU", "CUDA", "DKMS", "GPU", "ISA", "KV", "MIG", "NCCL",
+            "NPU", "P2P", "PCIe", "PTX", "RAM", "ROCm", "SoC", "WSL",
+        )
+    },
+    "fabricmanager": "fabric manager",
+    "kvcache": "KV cache",
+    "libstdcxx": "libstdc++",
+    "secureboot": "Secure Boot",
+    "shm": "shared memory",
+    "vgpu": "vGPU",
+}  # fmt: skip
+
+
 def esc(text: object, limit: int = 2000) -> str:
     """Text for an element or a quoted attribute; control characters become visible."""
     return html.escape(clean_line(str(text), limit))
@@ -60,9 +78,10 @@ def badge(verdict: Verdict) -> str:
 
 
 def title_of(cause: str) -> str:
-    """A cause's slug as a title: "driver-too-old" → "Driver too old"."""
-    words = cause.replace("-", " ")
-    return esc(words[:1].upper() + words[1:])
+    """A cause's slug as a title: "gpu-not-visible" → "GPU not visible"."""
+    words = [_SPELLED.get(word, word) for word in cause.split("-")]
+    title = " ".join(words)
+    return esc(title if words[0] in _SPELLED.values() else title[:1].upper() + title[1:])
 
 
 def page(title: str, body: str, *assets: str) -> str:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import fields, is_dataclass
-from enum import Enum
+from dataclasses import is_dataclass
+from operator import is_
 from pathlib import Path
 from typing import Any
 
-from doctor.facts.values import TextValue
-from doctor.findings import Finding
+from doctor.facts import Version
+from doctor.findings import Finding, OutcomeKind, Severity
 from doctor.probes.scrub import Scrubber
 from doctor.report import Report
 
 _SHORTEST = 5
+_PLAIN = frozenset((type(None), bool, int, float, Version, Severity, OutcomeKind))
 
 
 class Redactor:
@@ -46,36 +47,35 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Any value of a report; what holds nothing to hide is returned as it is."""
-        if isinstance(value, str) and not isinstance(value, Enum):
+        kind = type(value)
+        if kind is str:
             return self.text(value)
-        if isinstance(value, (tuple, list)):
+        if kind in _PLAIN:
+            return value
+        if kind is tuple or kind is list:
             changed = [self.value(item) for item in value]
-            same = all(new is old for new, old in zip(changed, value, strict=True))
-            return value if same else type(value)(changed)
-        if isinstance(value, dict):
+            same = all(map(is_, changed, value))
+            return value if same else kind(changed)
+        if kind is dict:
             return {self.value(key): self.value(item) for key, item in value.items()}
-        if is_dataclass(value) and not isinstance(value, (Enum, TextValue)):
-            return self._record(value)
-        return value
+        if kind is Finding:
+            return self._finding(value)
+        return self._record(value) if is_dataclass(value) else value
+
+    def _finding(self, finding: Finding) -> Finding:
+        """One finding stands in several places of a report, and stays one."""
+        known = self._findings.get(id(finding))
+        if known is None:
+            known = self._findings[id(finding)] = self._record(finding)
+        return known
 
     def _record(self, record: Any) -> Any:
-        """A copy with redacted fields, made without the constructor: values stay valid.
-
-        One finding stands in several places of a report, and must stay one.
-        """
-        if isinstance(record, Finding):
-            if id(record) not in self._findings:
-                self._findings[id(record)] = self._copy(record)
-            return self._findings[id(record)]
-        return self._copy(record)
-
-    def _copy(self, record: Any) -> Any:
+        """A copy with redacted fields, made without the constructor: values stay valid."""
         changed = {}
-        for item in fields(record):
-            old = getattr(record, item.name)
+        for name, old in record.__dict__.items():
             new = self.value(old)
             if new is not old:
-                changed[item.name] = new
+                changed[name] = new
         if not changed:
             return record
         copy = object.__new__(type(record))

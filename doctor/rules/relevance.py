@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from doctor.facts import Package, PythonInfo
 from doctor.matrix import Matrix
@@ -33,6 +34,8 @@ class Requirement:
     marker: str = ""
 
 
+# The same lines stand in every environment of a host and of a fleet.
+@lru_cache(maxsize=1 << 14)
 def parse_requirement(line: str) -> Requirement | None:
     """Read a Requires-Dist line; None for one by URL or not understood."""
     match = _LINE.fullmatch(line[:1000])
