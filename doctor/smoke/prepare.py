@@ -33,7 +33,7 @@ _SMALL: dict[str, Any] = {
     "max_model_len": 512,
     "max_input_tokens": 480,
     "max_num_seqs": 2,
-    "gpu_memory_utilization": 0.15,
+    "gpu_memory_utilization": 0.2,
     "threads": 1,
 }
 _CONFIG_LIMIT = 10 << 20

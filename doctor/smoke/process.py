@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -138,6 +139,10 @@ def ended_by_signals() -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are the main thread's business; it will stop this one.
+        yield
+        return
     before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
