@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from doctor.facts import Facts
@@ -78,12 +78,18 @@ def main_cause(report: Report) -> Finding | None:
 
 def spread(fleet: Fleet) -> dict[str, Counter[str]]:
     """For each kind of version the values and how many hosts have them."""
-    found: dict[str, Counter[str]] = {}
+    found: dict[str, Counter[str]] = {name: Counter() for name in _SPREAD}
+    for report in fleet.hosts:
+        for name, value in versions(report.facts):
+            found[name][value] += 1
+    return {name: counted for name, counted in found.items() if counted}
+
+
+def versions(facts: Facts) -> Iterator[tuple[str, str]]:
+    """What one host adds to the spread: kinds and values, each once."""
     for name, read in _SPREAD.items():
-        counted = Counter(value for r in fleet.hosts for value in dict.fromkeys(read(r.facts)))
-        if counted:
-            found[name] = counted
-    return found
+        for value in dict.fromkeys(read(facts)):
+            yield name, value
 
 
 def _driver(facts: Facts) -> Iterable[str]:
@@ -123,12 +129,13 @@ def _installed(facts: Facts, skipped: set[str]) -> Iterable[str]:
                 yield f"{package.name} {package.version or ''}".strip()
 
 
+# By the words that the filter of the page understands: "driver=550.54.14".
 _SPREAD: dict[str, Callable[[Facts], Iterable[str]]] = {
     "devices": _devices,
-    "NVIDIA driver": _driver,
-    "CUDA of the driver": _cuda,
+    "driver": _driver,
+    "cuda": _cuda,
     "system": _os,
     "kernel": _kernel,
     "torch": _torch,
-    "engines and frameworks": _engines,
+    "engine": _engines,
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from doctor.findings import Rung
 from doctor.report import Fleet, Report, Style, Unreadable
-from doctor.report.fleet_groups import Fault, faults, main_cause, spread, verdicts
+from doctor.report.fleet_groups import Fault, faults, main_cause, spread, verdicts, versions
 from doctor.report.html_machine import scrolling
 from doctor.report.html_page import STATES, TONES, VERDICTS, esc, fixes, icon, page, title_of
 from doctor.report.ladder import Step, ladder
@@ -108,7 +108,8 @@ def _box(name: str, counted: Counter[str]) -> str:
     listed = counted.most_common(_VALUES_SHOWN)
     top = max(counted.values())
     rows = "".join(
-        f'<li><button type="button" data-find="{esc(value, 200)}"><span>{esc(value, 200)}</span>'
+        f'<li><button type="button" data-find="{name}={esc(value, 200)}">'
+        f"<span>{esc(value, 200)}</span>"
         f'<span>{n}</span><svg aria-hidden="true"><rect width="{100 * n / top:.1f}%" '
         'height="100%"/></svg></button></li>'
         for value, n in listed
@@ -138,7 +139,7 @@ def _filters(fleet: Fleet, used: Sequence[Rung]) -> str:
     rungs = "".join(f'<option value="{n}">{r.value}</option>' for n, r in enumerate(used, 2))
     return (
         '<div class="filters" hidden><label>Words in the row<input id="words" type="search" '
-        'autocomplete="off" placeholder="name, version, cause"></label>'
+        'autocomplete="off" placeholder="name, cause, driver=…"></label>'
         f'<label>Verdict<select id="verdict"><option value="">any</option>{words}</select></label>'
         f'<label>Fault at<select id="rung"><option value="">any rung</option>{rungs}</select>'
         '</label><output id="shown" aria-live="polite"></output></div>'
@@ -151,10 +152,16 @@ def _row(report: Report, steps: dict[Rung, Step], used: Sequence[Rung]) -> str:
     why = f"<b>{title_of(cause.cause)}</b> {_cut(cause.message, _MESSAGE)}" if cause else ""
     cells = "".join(_cell(steps.get(rung)) for rung in used)
     verdict = f'<td class="{_TONE_LETTERS[tone]}">{word.lower()}</td>'
+    name = f"{esc(report.name, 80)}<small>{_brief(steps)}</small>"
     return (
-        f'<tr><th scope="row">{esc(report.name, 80)}<small>{_brief(steps)}</small></th>'
+        f'<tr data-has="{_facets(report)}"><th scope="row">{name}</th>'
         f'{verdict}{cells}<td class="why">{why}</td></tr>'
     )
+
+
+def _facets(report: Report) -> str:
+    """Versions for the filter: "|system=ubuntu 22.04|driver=550.54.14|"."""
+    return "|" + "".join(f"{name}={esc(v, 200)}|" for name, v in versions(report.facts))
 
 
 def _brief(steps: dict[Rung, Step]) -> str:
