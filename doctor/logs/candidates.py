@@ -39,7 +39,7 @@ def suspect(
     engine = workload.engine if workload else ""
     matches = find_matches(text, matrix.signatures, engine)
     for match in matches:
-        circumstances = Circumstances(facts, scope, workload, text, matrix)
+        circumstances = Circumstances(facts, scope, workload, text, matrix, match)
         left = _sort(match.signature.candidates, circumstances)
         if left:
             return Suspicion(match, tuple(c for c, _ in left), _is_certain(left))

@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 from doctor.facts import Facts, Scope, Specifier, Version, Workload
+from doctor.logs.match import LogMatch
 from doctor.matrix import Matrix, capability_matches
 
 Answer = bool | None
 
+# Lines around a matched line that belong to it; a traceback's frames reach further back.
+_BEFORE, _AFTER, _TRACE = 12, 6, 160
+_HEAD = "traceback (most recent call last)"
 
+
+@dataclass(frozen=True)
 class Circumstances:
     """What the conditions of a candidate are tested against."""
 
-    def __init__(
-        self, facts: Facts, scope: Scope, workload: Workload | None, log: str, matrix: Matrix
-    ) -> None:
-        self.facts = facts
-        self.scope = scope
-        self.workload = workload
-        self.log = log.lower()
-        self.matrix = matrix
+    facts: Facts
+    scope: Scope
+    workload: Workload | None
+    text: str
+    matrix: Matrix
+    match: LogMatch | None = None
+
+    @cached_property
+    def log(self) -> str:
+        """The whole text in small letters."""
+        return self.text.lower()
+
+    @property
+    def line(self) -> str:
+        """The line that matched, in small letters."""
+        return self.match.line.lower() if self.match else ""
+
+    @cached_property
+    def near(self) -> str:
+        """The traceback in which the matched line stands, else the lines around it."""
+        lines = self.log.split("\n")
+        number = self.match.number if self.match else 0
+        above = range(number - 1, max(number - _TRACE, 0) - 1, -1)
+        heads = (i for i in above if i < len(lines) and _HEAD in lines[i])
+        start = next(heads, max(number - _BEFORE, 0))
+        return "\n".join(lines[start : number + _AFTER])
 
     def hold(self, when: dict[str, str]) -> Answer:
         """True if all conditions hold, False if one does not, None if one is not known."""
@@ -124,6 +150,14 @@ def _log_lacks(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return not _log(c, wanted, "")
 
 
+def _line(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    return any(part.lower() in c.line for part in wanted.split("|"))
+
+
+def _near(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    return any(part.lower() in c.near for part in wanted.split("|"))
+
+
 def _os(c: Circumstances, wanted: str, _argument: str) -> Answer:
     os = c.facts.host.os.value
     return os.id in wanted.split("|") if os else None
@@ -153,6 +187,8 @@ _TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
     "env": _environment,
     "log": _log,
     "log_lacks": _log_lacks,
+    "line": _line,
+    "near": _near,
     "os": _os,
     "devices": _devices,
 }
