@@ -28,13 +28,17 @@ _DEVICE = re.compile(r"^device: (.{1,200})$", re.MULTILINE)
 
 @dataclass
 class Served:
-    """A server that was started; `stopped` says how it ended, once it has."""
+    """A server that was started; `stopped` says how it ended, once it has.
+
+    `said` is its log up to the moment at which it was told to stop.
+    """
 
     prepared: Prepared
     target: Target
     process: ServerProcess
     folder: Path
     stopped: str = ""
+    said: str = ""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -54,7 +58,7 @@ class Served:
         """What its log says went wrong."""
         engine = self.prepared.plan.row.engine
         name = "llama.cpp" if engine == "xllamacpp" else engine
-        return cause_of(key.hide(self.process.log()), name, self.prepared.place.version, matrix)
+        return cause_of(key.hide(self.said), name, self.prepared.place.version, matrix)
 
     def teller(self, say: Callable[[str], None], key: Secret) -> Callable[[str], None]:
         """Says something with the last line of the log, so that one sees what it is doing."""
@@ -86,8 +90,12 @@ def serving(prepared: Prepared, ask: Ask, say: Callable[[str], None]) -> Iterato
         say(f"started {row.engine} {prepared.place.version or ''}, pid {served.process.pid}")
         try:
             yield served
+            # What it says when it is stopped is not why it failed.
+            if served.process.exit_status() is None:
+                served.said = served.process.log()
         finally:
             served.stopped = served.process.stop(row.stop_signal, row.stop_s)
+            served.said = served.said or served.process.log()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

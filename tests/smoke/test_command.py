@@ -122,6 +122,7 @@ def test_faults_of_a_started_engine(fault: str, launched: Doctor, tmp_path: Path
     seen = (done.returncode, found["name"], found["log"]["cause"])
     assert seen == STARTED[fault], report
     assert found["meaning"]
+    assert "Interrupt" not in found["log"]["line"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
