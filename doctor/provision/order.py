@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from doctor.diagnose import Request, diagnose
 from doctor.errors import UsageError
@@ -75,26 +76,38 @@ def base_folder(target: Target, user: bool) -> str:
     """Where services live: below the user's data folder, or /opt/doctor."""
     if not user:
         return SYSTEM_BASE
+    return f"{_home_of(target, 'XDG_DATA_HOME', '.local/share')}/doctor"
+
+
+def unit_folder(target: Target, user: bool) -> str:
+    """Where systemd looks for units that an administrator or user adds."""
+    if not user:
+        return "/etc/systemd/system"
+    return f"{_home_of(target, 'XDG_CONFIG_HOME', '.config')}/systemd/user"
+
+
+def _home_of(target: Target, variable: str, usual: str) -> str:
+    """A folder of the user: as this environment says, or as it is usual on another machine."""
     if target.kind == LOCAL:
-        return str(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share", "doctor"))
+        return os.environ.get(variable) or str(Path.home() / usual)
     home = target.run(["/usr/bin/python3", "-c", "import os; print(os.path.expanduser('~'))"])
-    return f"{home.strip()}/.local/share/doctor"
+    return f"{home.strip()}/{usual}"
 
 
 def prepare(order: Order, matrix: Matrix) -> Prepared:
     """Survey the machine and plan. Raises UsageError, RemoteError or LaunchError."""
-    base = base_folder(order.target, order.user)
-    home = f"{base}/{order.profile.name}"
+    home = f"{base_folder(order.target, order.user)}/{order.profile.name}"
     at_home = read_home(order.target, home)
     applied = applied_goal(at_home)
     facts = read_facts(order.target)
     lock = order.lock or _lock_there(order, at_home) or _new_lock(order, facts, matrix)
-    site = site_for(order.profile.name, order.user, base, at_home)
+    site = site_for(order.user, unit_folder(order.target, order.user), at_home)
     model = _model(order, site, applied)
     goal = service_goal(order.profile, lock, site, model, matrix)
     state = read_state(order.target, goal)
     means, lacking = means_for(order, lock, facts)
     diagnosis = judge_goal(facts, goal, matrix)
+    lacking += _taken_port(facts, state, goal, applied)
     blockers = (*lacking, *_faults(diagnosis), *_model_faults(order.profile, model))
     plan = make_plan(order.target.name, goal, state, means, blockers)
     return Prepared(order, lock, facts, state, diagnosis, means, plan)
@@ -144,6 +157,17 @@ def _model_faults(profile: Profile, model: Model) -> list[str]:
     if profile.model.sha256 and (found is None or found.sha256 != profile.model.sha256):
         return [f"the model at {model.path} is not the one whose sha256 the profile names"]
     return []
+
+
+def _taken_port(facts: Facts, state: State, goal: Goal, applied: Goal | None) -> list[str]:
+    """A port on which somebody else listens already."""
+    mine = applied is not None and applied.url == goal.url
+    if mine and any(process.config for process in state.processes):
+        return []
+    port = urlsplit(goal.url).port
+    if port not in (facts.host.listening_ports.value or ()):
+        return []
+    return [f"something listens on port {port} already: end it, or choose another serving.port"]
 
 
 def means_for(order: Order, lock: Lock, facts: Facts) -> tuple[Means, list[str]]:

@@ -44,27 +44,22 @@ _SOURCE = "# Part of doctor: what this release needs of it.\n"
 
 @dataclass(frozen=True)
 class Site:
-    """The machine's side: whose service it is, its folder, who keeps it running."""
+    """The machine's side: whose service it is, its folder, who keeps it running, unit folder."""
 
     scope: str
     home: str
     supervisor: str
-
-    @property
-    def unit_folder(self) -> str:
-        """Where systemd looks for units that an administrator or user adds."""
-        if self.scope == SYSTEM:
-            return "/etc/systemd/system"
-        return str(Path(self.home).parents[3] / ".config/systemd/user")
+    unit_folder: str
 
 
-def site_for(profile: str, user: bool, base: str, state: State) -> Site:
+def site_for(user: bool, units: str, state: State) -> Site:
     """Decide who keeps the service running there; raises UsageError for root without systemd."""
-    scope = USER if user else SYSTEM
     if not user and not state.systemd:
         raise UsageError("a system service needs systemd, which does not run there", "use --user")
     own = SYSTEMD_USER if state.systemd_user else PROCESS
-    return Site(scope, f"{base}/{profile}", own if user else SYSTEMD)
+    if user:
+        return Site(USER, state.home, own, units)
+    return Site(SYSTEM, state.home, SYSTEMD, units)
 
 
 def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix) -> Goal:
