@@ -38,7 +38,7 @@ class Served:
     process: ServerProcess
     folder: Path
     stopped: str = ""
-    said: str = ""
+    said: str | None = None
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class Served:
         """What its log says went wrong."""
         engine = self.prepared.plan.row.engine
         name = "llama.cpp" if engine == "xllamacpp" else engine
-        return cause_of(key.hide(self.said), name, self.prepared.place.version, matrix)
+        return cause_of(key.hide(self.said or ""), name, self.prepared.place.version, matrix)
 
     def teller(self, say: Callable[[str], None], key: Secret) -> Callable[[str], None]:
         """Says something with the last line of the log, so that one sees what it is doing."""
@@ -95,7 +95,8 @@ def serving(prepared: Prepared, ask: Ask, say: Callable[[str], None]) -> Iterato
                 served.said = served.process.log()
         finally:
             served.stopped = served.process.stop(row.stop_signal, row.stop_s)
-            served.said = served.said or served.process.log()
+            if served.said is None:
+                served.said = served.process.log()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
