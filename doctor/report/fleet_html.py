@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from doctor.facts import Facts
 from doctor.findings import Rung
 from doctor.report import Fleet, Report, Style, Unreadable
 from doctor.report.fleet_groups import Fault, faults, main_cause, spread, verdicts, versions
 from doctor.report.html_machine import scrolling
 from doctor.report.html_page import STATES, TONES, VERDICTS, esc, fixes, icon, page, title_of
-from doctor.report.ladder import Step, ladder
+from doctor.report.ladder import Step, devices_in_words, engines_in_words, ladder
 
 _NAMES_SHOWN, _WORDINGS_SHOWN, _VALUES_SHOWN, _FAULTS_SHOWN = 200, 8, 8, 8
 _MESSAGE, _BRIEF = 160, 110
@@ -152,10 +153,10 @@ def _row(report: Report, steps: dict[Rung, Step], used: Sequence[Rung]) -> str:
     why = f"<b>{title_of(cause.cause)}</b> {_cut(cause.message, _MESSAGE)}" if cause else ""
     cells = "".join(_cell(steps.get(rung)) for rung in used)
     verdict = f'<td class="{_TONE_LETTERS[tone]}">{word.lower()}</td>'
-    name = f"{esc(report.name, 80)}<small>{_brief(steps)}</small>"
+    name = f"{esc(report.name, 80)}<small>{_brief(report.facts)}</small>"
     return (
         f'<tr data-has="{_facets(report)}"><th scope="row">{name}</th>'
-        f'{verdict}{cells}<td class="why">{why}</td></tr>'
+        f'{verdict}{cells}<td class="cause">{why}</td></tr>'
     )
 
 
@@ -164,10 +165,15 @@ def _facets(report: Report) -> str:
     return "|" + "".join(f"{name}={esc(v, 200)}|" for name, v in versions(report.facts))
 
 
-def _brief(steps: dict[Rung, Step]) -> str:
-    """What tells hosts apart at a glance; the filter finds it too."""
-    seen = [steps[r].observed for r in (Rung.DEVICE, Rung.DRIVER, Rung.ENGINE) if r in steps]
-    return _cut(" · ".join(text for text in seen if text), _BRIEF)
+def _brief(facts: Facts) -> str:
+    """What tells hosts apart at a glance."""
+    driver = facts.nvidia.driver.value or facts.ascend.driver.value or facts.rocm.version.value
+    parts = (
+        devices_in_words(facts, with_details=False),
+        str(driver or ""),
+        engines_in_words(facts),
+    )
+    return _cut(" · ".join(part for part in parts if part), _BRIEF)
 
 
 def _cut(text: str, room: int) -> str:

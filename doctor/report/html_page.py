@@ -81,7 +81,7 @@ def title_of(cause: str) -> str:
     """A cause's slug as a title: "gpu-not-visible" → "GPU not visible"."""
     words = [_SPELLED.get(word, word) for word in cause.split("-")]
     title = " ".join(words)
-    return esc(title if words[0] in _SPELLED.values() else title[:1].upper() + title[1:])
+    return esc(title if title[1:2].isupper() else title[:1].upper() + title[1:])
 
 
 def page(title: str, body: str, *assets: str) -> str:

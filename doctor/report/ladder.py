@@ -88,16 +88,18 @@ def _has(facts: Facts, vendor: str) -> bool:
     return any(device.vendor == vendor for device in facts.devices.value or ())
 
 
-def devices_in_words(facts: Facts) -> str:
-    """Equal devices counted: "8 x NVIDIA H200 (9.0, 140 GiB)"; "" if none is known of."""
+def devices_in_words(facts: Facts, with_details: bool = True) -> str:
+    """Equal devices counted: "8 x NVIDIA H200 (compute 9.0, 140 GiB)"; "" if none is known of."""
     if facts.devices.is_known and not facts.devices.value:
         return "no accelerator"
-    names = Counter(_device_name(device) for device in facts.devices.value or ())
+    names = Counter(_device_name(d, with_details) for d in facts.devices.value or ())
     return ", ".join(f"{n} x {name}" if n > 1 else name for name, n in names.items())
 
 
-def _device_name(device: Device) -> str:
+def _device_name(device: Device, with_details: bool) -> str:
     name = device.name.value or f"{device.vendor} {device.pci_id.value or 'device'}"
+    if not with_details:
+        return name
     capability = device.compute_capability.value
     code = f"compute {capability}" if capability else device.gfx.value or device.soc.value
     memory = device.memory_mib.value
@@ -137,7 +139,8 @@ def _framework(facts: Facts) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def _engine(facts: Facts) -> str:
+def engines_in_words(facts: Facts) -> str:
+    """The engines that run or are wanted, with their versions."""
     found = [f"{w.engine} {_text(w.version)}".strip() for w in facts.workloads]
     found = found or [text for scope in facts.scopes for text in _installed(scope)]
     return ", ".join(dict.fromkeys(found))
@@ -161,5 +164,5 @@ _OBSERVED = {
     Rung.CONTAINER: _container,
     Rung.PYTHON: _python,
     Rung.FRAMEWORK: _framework,
-    Rung.ENGINE: _engine,
+    Rung.ENGINE: engines_in_words,
 }
