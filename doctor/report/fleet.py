@@ -25,7 +25,7 @@ def render_fleet(fleet: Fleet, style: Style) -> str:
         lines += ["", *_spread(fleet, style), *_rows(fleet, style), *_notes(fleet, style)]
         lines += ["", _counts(fleet, style)]
     as_of = next((r.diagnosis.matrix_as_of for r in fleet.hosts), "")
-    lines += [f"by the matrix of {as_of}"] if as_of and not style.quiet else []
+    lines += [f"by the matrix of {clean_line(as_of)}"] if as_of and not style.quiet else []
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

@@ -107,7 +107,8 @@ def _location(report: Report, target: str, finding: Finding) -> dict[str, Any]:
 def _uri(path: str) -> str:
     """Relative to the folder that doctor ran in where it can be: code scanning wants that."""
     pure = PurePath(path)
-    return pure.as_uri() if pure.is_absolute() else quote(pure.as_posix())
+    quoted = quote(pure.as_posix(), errors="surrogatepass")
+    return f"file://{quoted}" if pure.is_absolute() else quoted
 
 
 def _rule(code: str, finding: Finding) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class _Page:
             for source in finding.sources:
                 lines += self._field("source", clean_line(source, 1000))
         if finding.extrapolated:
-            lines += self._field("note", f"extrapolated from {finding.extrapolated}")
+            lines += self._field("note", clean_line(f"extrapolated from {finding.extrapolated}"))
         return lines
 
     def _known(self, target: TargetDiagnosis, finding: Finding) -> str:
@@ -185,9 +185,22 @@ class _Page:
             )
         else:
             said = self._open()
-        as_of = f"by the matrix of {diagnosis.matrix_as_of}" if diagnosis.matrix_as_of else ""
+        as_of = (
+            f"by the matrix of {clean_line(diagnosis.matrix_as_of)}"
+            if diagnosis.matrix_as_of
+            else ""
+        )
         lines = self._hang(said, self._verdict(), len(VERDICTS[diagnosis.verdict][0]))
+        lines += self._compared()
         return [*lines, as_of] if as_of and diagnosis.targets else lines
+
+    def _compared(self) -> list[str]:
+        """How much of it is new, where a baseline was named."""
+        if self.report.baseline is None:
+            return []
+        found = [(t, f) for t in self.report.diagnosis.targets for f in t.findings]
+        known = sum(is_known(self.report, t.subject, f) for t, f in found)
+        return [f"{known} of the findings known from the baseline, {len(found) - known} new"]
 
     def _open(self) -> str:
         """How much was not known, where nothing was found."""
