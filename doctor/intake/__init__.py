@@ -5,6 +5,18 @@ Does not belong here: asking a machine (probes/), judging (rules/), compatibilit
 knowledge (matrix/). Odd values never raise: they become notes.
 """
 
-from doctor.intake.detect import Understood, parse_input, read_input
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from doctor.intake.detect import Understood, parse_input, read_input
 
 __all__ = ["Understood", "parse_input", "read_input"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load all formats only for those who read one: a host in one line needs none of them."""
+    if name in __all__:
+        from doctor.intake import detect
+
+        return getattr(detect, name)
+    raise AttributeError(name)
