@@ -43,7 +43,7 @@ def test_a_real_change_is_seen(factor: float, change: Change) -> None:
 
 
 def test_a_change_below_the_tolerance_is_none() -> None:
-    verdicts = [verdict(run(n, 1.04), run(1000 + n)) for n in range(40)]
+    verdicts = [verdict(run(n, 1.02), run(1000 + n)) for n in range(40)]
     assert Change.BETTER not in verdicts
     assert verdicts.count(Change.WORSE) <= 1
 

@@ -85,7 +85,8 @@ def thinned(values: Sequence[float]) -> Sequence[float]:
 def _length(values: Sequence[float], block: int) -> int:
     """How many neighbours are drawn together; at least five such blocks are needed."""
     count = len(values)
-    return min(max(block, round(count ** (1 / 3))), max(1, count // 5))
+    usual: int = round(count ** (1 / 3))
+    return min(max(block, usual), max(1, count // 5))
 
 
 def _variance(values: Sequence[float], statistic: Statistic, block: int) -> float:

@@ -17,7 +17,7 @@ have one they been all were when who will more no if out so what up said about o
 its time only could new them man some these then two first may any like now my such make over
 our even most me state after also made many did must before back see through way where get
 much go well your know should down work year because come people just say each those take day
-good how long own right look under water light house world life part left number course war
+good how long own right under water light house world life part left number course war
 until always away something fact though less public put think almost hand enough far took head
 yet government system better set told nothing night end why called find going look asked later
 point knew next city business give group young days let room

@@ -75,7 +75,8 @@ def _no_terms(fault: CallFault) -> DoctorError:
         Trouble.REFUSED: "does the server run? doctor smoke URL tells more",
         Trouble.TIMED_OUT: "is it loading? allow more with --timeout",
     }
-    text = f"the server cannot be measured: {fault.trouble.value}: {fault.text}"
+    status = f" {fault.status}" if fault.status not in (0, 200) else ""
+    text = f"the server cannot be measured: {fault.trouble.value}{status}: {fault.text}"
     return DoctorError(text, hints.get(fault.trouble, "doctor smoke URL tells more"))
 
 
