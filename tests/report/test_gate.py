@@ -1,0 +1,146 @@
+"""Baselines and ignore lists: what they let pass, and that they say so."""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from doctor.checkup import exit_code
+from doctor.errors import ExitCode, UsageError
+from doctor.findings import Verdict
+from doctor.gate import Config, Gate, Ignore, gate, own_config, read_baseline, read_config
+from doctor.report import Report, Style, renderer
+from tests.golden.shared import load
+
+TODAY = date(2026, 11, 29)
+
+
+def _exit(report: Report, fail_on: str = "error") -> ExitCode:
+    return exit_code(report, fail_on, strict=False, asked=True)
+
+
+def _ignoring(*entries: Ignore) -> Report:
+    return Gate(Config(entries), "doctor.toml", None, TODAY).apply(load("several"))
+
+
+def test_a_baseline_lets_the_known_pass_and_new_findings_fail(tmp_path: Path) -> None:
+    report = load("several")
+    assert _exit(report) is ExitCode.NO
+    file = tmp_path / "baseline.json"
+    file.write_text(renderer("baseline")(report, Style()))
+    allowed = gate("", str(file), TODAY)
+    assert _exit(allowed.apply(report)) is ExitCode.OK
+    assert allowed.apply(report).diagnosis.verdict is Verdict.FAIL
+    assert _exit(allowed.apply(load("broken"))) is ExitCode.NO
+
+
+def test_an_ignored_finding_is_gone_and_named() -> None:
+    report = _ignoring(Ignore("the V100 is not used", code="DRV111"))
+    target = report.diagnosis.targets[0]
+    assert target.primary is not None
+    assert target.primary.code == "DEV104"
+    assert [h.finding.code for h in report.hidden] == ["DRV111"]
+    for form in ("text", "markdown", "html", "json", "sarif", "junit", "github"):
+        assert "the V100 is not used" in renderer(form)(report, Style())
+
+
+def test_the_verdict_follows_what_is_left() -> None:
+    report = _ignoring(Ignore("known", code="DRV111"), Ignore("known", cause="gpu-not-visible"))
+    assert report.diagnosis.verdict is not Verdict.FAIL
+    assert report.diagnosis.targets[0].primary is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "hides"),
+    [
+        (Ignore("r", cause="driver-too-new-for-old-gpu"), True),
+        (Ignore("r", cause="driver-too-new-for-old-gpu", subject="h*"), True),
+        (Ignore("r", cause="driver-too-new-for-old-gpu", subject="vllm"), False),
+        (Ignore("r", cause="driver-too-new-for-old-gpu", code="DRV101"), False),
+        (Ignore("r", cause="driver-too-new-for-old-gpu", host="n*"), False),
+        (Ignore("r", cause="driver-too-new-for-old-gpu", until=TODAY), True),
+        (Ignore("r", cause="driver-too-new-for-old-gpu", until=date(2026, 11, 28)), False),
+    ],
+)
+def test_an_entry_hides_what_it_names(entry: Ignore, hides: bool) -> None:
+    assert bool(_ignoring(entry).hidden) is hides
+
+
+def test_an_expired_entry_is_named() -> None:
+    report = _ignoring(Ignore("r", code="DRV111", until=date(2026, 1, 1)))
+    assert "doctor.toml: ignoring DRV111 ended on 2026-01-01" in report.notes
+
+
+WHOLE = """
+[[ignore]]
+cause = "engine-vulnerable"
+subject = "venv:*"
+host = "node-*"
+until = 2027-01-31
+reason = "the ports are closed"
+"""
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "doctor.toml"
+    file.write_text(WHOLE)
+    config, source = read_config(str(file))
+    assert source == str(file)
+    assert config.ignore[0].until == date(2027, 1, 31)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[ignore]]\ncause = "engine-vulnerable"',
+        '[[ignore]]\ncause = "engine-vulnerable"\nreason = " "',
+        '[[ignore]]\nreason = "why not"',
+        '[[ignore]]\ncode = "DRV101"\nreason = "r"\nexpires = 2027-01-01',
+        '[[ignore]]\ncode = "DRV101"\nreason = "r"\nuntil = "soon"',
+        "[ignore",
+        '[other]\nkey = "value"',
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "doctor.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=r"doctor\.toml"):
+        read_config(str(file))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        read_config(str(tmp_path / "none.toml"))
+
+
+def test_the_working_directory_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "doctor.toml").write_text(WHOLE)
+    assert read_config() == (Config(), "")
+
+
+def test_the_user_s_own_file_counts_unless_others_can_change_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    own_config().parent.mkdir()
+    own_config().write_text(WHOLE)
+    own_config().chmod(0o644)
+    assert read_config()[0].ignore
+    os.chmod(own_config(), 0o666)  # noqa: S103 - what is refused
+    with pytest.raises(UsageError, match="others can change it"):
+        read_config()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "doctor/report/v1"}', "\x00"])
+def test_what_is_no_baseline_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "baseline.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="not a baseline|empty|not a text"):
+        read_baseline(str(file))
