@@ -6,7 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from doctor.facts import UNSTATED, Facts, HostFacts, Missing, Reading, Scope, missing, seen
+from doctor.facts import (
+    UNSTATED,
+    AscendFacts,
+    Facts,
+    HostFacts,
+    Missing,
+    Reading,
+    RocmFacts,
+    Scope,
+    missing,
+    seen,
+)
 from doctor.probes import (
     containers,
     cpu,
@@ -71,6 +82,39 @@ def _nvidia(host: Host, _: Options, facts: Facts) -> Facts:
     return replace(facts, nvidia=found.nvidia, devices=found.devices, topology=found.topology)
 
 
+def _ascend(host: Host, _: Options, facts: Facts) -> Facts:
+    if not _has(host, facts, "ascend", ("/dev/davinci_manager", "/usr/local/Ascend")):
+        return facts
+    from doctor.probes import ascend
+
+    return ascend.read(host, facts)
+
+
+def _rocm(host: Host, _: Options, facts: Facts) -> Facts:
+    if not _has(host, facts, "amd", ("/dev/kfd", "/opt/rocm")):
+        return facts
+    from doctor.probes import rocm
+
+    return rocm.read(host, facts)
+
+
+def _others(host: Host, _: Options, facts: Facts) -> Facts:
+    if not any(_has(host, facts, maker) for maker in ("intel", "cambricon")):
+        return facts
+    from doctor.probes import other_accelerators
+
+    return other_accelerators.read(host, facts)
+
+
+def _has(host: Host, facts: Facts, vendor: str, signs: tuple[str, ...] = ()) -> bool:
+    """Whether a device of that maker is on the bus, or one of the paths is there.
+
+    What a maker's probe needs is loaded only then: most hosts have devices of one.
+    """
+    on_bus = any(device.vendor == vendor for device in facts.devices.value or ())
+    return on_bus or any(host.stat(path).is_known for path in signs)
+
+
 def _worlds(host: Host, options: Options, facts: Facts) -> Facts:
     """Environments and running engines, which name environments of their own."""
     running = processes.read(host).value or ()
@@ -121,6 +165,9 @@ PROBES = (
     Probe("ports", _of_host(ports.read), ("host.listening_ports",)),
     Probe("tools", _of_host(tools.read), ("host.absent",)),
     Probe("nvidia", _nvidia, ("nvidia.driver", "devices", "topology")),
+    Probe("ascend", _ascend, tuple(f"ascend.{field}" for field in vars(AscendFacts()))),
+    Probe("rocm", _rocm, tuple(f"rocm.{field}" for field in vars(RocmFacts()))),
+    Probe("others", _others, ()),
     Probe("containers", _containers, ("container_engine",)),
     Probe("worlds", _worlds, ()),
     Probe("libraries", _libraries, ()),

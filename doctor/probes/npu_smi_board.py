@@ -44,6 +44,12 @@ def parse(text: str) -> Facts:
     )
 
 
+def first_id(text: str) -> Optional[int]:
+    """The first NPU of `npu-smi info -l`; ids may have gaps and need not begin with 0."""
+    match = _NPU.search(text)
+    return int(match[1]) if match else None
+
+
 def _device(stated: dict[str, str], device_id: str) -> Device:
     chip = value_or_none(stated.get("Chip Name"))
     bus = value_or_none(stated.get("PCIe Bus Info"))

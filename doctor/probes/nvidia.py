@@ -22,6 +22,7 @@ from doctor.facts import (
     seen,
 )
 from doctor.probes import (
+    access,
     files,
     nvidia_devices,
     nvidia_driver,
@@ -132,7 +133,7 @@ def _of_nvidia_host(
     facts = replace(
         facts,
         container_toolkit=nvidia_services.read_container_toolkit(host, around),
-        denied_nodes=nvidia_services.read_denied(host, facts.device_nodes),
+        denied_nodes=access.read_denied(host, facts.device_nodes),
         peermem=nvidia_services.read_peermem(host),
         gsp_firmware=nvidia_driver.read_firmware(host),
         xid=log.xid,

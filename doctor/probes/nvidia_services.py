@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 from typing import Optional
 
 from doctor.facts import FabricManager, HostFacts, Missing, Reading, Version, missing, seen
@@ -112,32 +111,3 @@ def read_nodes(host: Host) -> Reading[tuple[str, ...]]:
     if names.value is None:
         return files.relay(names)
     return seen(tuple(f"/dev/{name}" for name in names.value if _NODE.fullmatch(name)), "/dev")
-
-
-def read_denied(host: Host, nodes: Reading[tuple[str, ...]]) -> Reading[tuple[str, ...]]:
-    """Nodes that this process's user may not read and write, by their modes."""
-    who = parse_identity(host.read_text("/proc/self/status").value or "")
-    if nodes.value is None or who is None:
-        return files.relay(nodes) if nodes.value is None else missing(Missing.NOT_READABLE)
-    stats = ((path, host.stat(path).value) for path in nodes.value)
-    denied = tuple(p for p, s in stats if s and not _may_use(who, s.mode, s.uid, s.gid))
-    return seen(denied, "/proc/self/status")
-
-
-def parse_identity(text: str) -> Optional[tuple[int, frozenset[int]]]:
-    """Effective user and all groups of a process."""
-    fields = {k: v.split() for k, _, v in (line.partition(":") for line in text.splitlines())}
-    try:
-        groups = (fields["Gid"][1], *fields.get("Groups", ()))
-        return int(fields["Uid"][1]), frozenset(map(int, groups))
-    except (KeyError, IndexError, ValueError):
-        return None
-
-
-def _may_use(who: tuple[int, frozenset[int]], mode: int, uid: int, gid: int) -> bool:
-    user, groups = who
-    if user == 0:
-        return True
-    shift = 6 if user == uid else 3 if gid in groups else 0
-    wanted = stat.S_IROTH | stat.S_IWOTH
-    return mode >> shift & wanted == wanted

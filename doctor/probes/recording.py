@@ -237,7 +237,7 @@ class _Writer:
         for path, names in self.answers.folders.items():
             if names.value is not None and self._is_kept(path):
                 kept_names = condense_names(path, names.value)
-                found[self._place(path)] = [n for n in kept_names if self._is_kept(f"/proc/{n}")]
+                found[self._place(path)] = [n for n in kept_names if self._is_kept(f"{path}/{n}")]
         return found
 
     def _sockets(self) -> dict[str, dict[str, Any]]:

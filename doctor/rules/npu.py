@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
-from doctor.facts import Missing, MissingFact, Version
+from doctor.facts import Missing, MissingFact, Reading, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
@@ -13,13 +14,15 @@ from doctor.rules.npus import ascend_devices, label
 from doctor.rules.settings import applicable, covering, settings
 from doctor.rules.software import Software, admits, engine_name, software
 
+# The driver's file may name several: "[7.0.0,8.9.9],[9.0.0,9.9.9]".
+_RANGE = re.compile(r"\[\s*([\w.]{1,40})\s*,\s*([\w.]{1,40})\s*\]")
 ASCEND_ENGINES = ("vllm-ascend", "mindie", "torch-npu")
 
 
 def cann_version(case: Case, matrix: Matrix) -> tuple[Version | None, str]:
     """CANN as read or stated, else the one that the engine's image is built on."""
     stated = case.facts.ascend.cann
-    if stated.value is not None:
+    if stated.value is not None and is_of_scope(case, stated):
         return stated.value, stated.at
     name = engine_name(case, matrix)
     image = case.scope.image.ref
@@ -30,6 +33,12 @@ def cann_version(case: Case, matrix: Matrix) -> tuple[Version | None, str]:
     found = engine(case, matrix)
     texts = {row.extra.get("cann", "") for row in found.rows}
     return (Version.maybe(texts.pop()) if len(texts) == 1 else None), "image"
+
+
+def is_of_scope(case: Case, reading: Reading[Any]) -> bool:
+    """False for what was read in the host's files, where the target is a container on it."""
+    inside = case.scope.kind in ("container", "image")
+    return not (inside and reading.at.startswith("/"))
 
 
 def is_ascend(case: Case, matrix: Matrix) -> None:
@@ -53,11 +62,14 @@ def npu_driver_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: without the driver there are no device nodes and no libascend_hal.so.
     How to fix: install the HDK driver, then the firmware (first installation: driver
         first; upgrade: firmware first), and reboot.
-    Silent when: there is no Ascend device.
+    Silent when: there is no Ascend device, or doctor runs in a container, which has of the
+        driver what is mounted (npu-driver-not-mounted judges that).
     Sources: Ascend HDK installation guide.
     """
     devices = ascend_devices(case)
     driver = case.facts.ascend.driver
+    if case.facts.host.platform.value == "container":
+        raise NotApplicable("the driver is the host's: a container has what is mounted")
     if driver.is_absent:
         yield Fault(
             f"{len(devices)} Ascend devices and no NPU driver",
@@ -146,11 +158,11 @@ def firmware_not_paired(case: Case, matrix: Matrix) -> Iterator[Fault]:
     ascend_devices(case)
     firmware = case.facts.ascend.firmware.known("ascend.firmware")
     text = case.facts.ascend.firmware_range.known("ascend.firmware_range")
-    bounds = re.fullmatch(r"\s*\[\s*([\w.]+)\s*,\s*([\w.]+)\s*\]\s*", text)
-    low, high = (Version.maybe(bounds[n]) for n in (1, 2)) if bounds else (None, None)
-    if low is None or high is None:
+    bounds = [tuple(map(Version.maybe, pair)) for pair in _RANGE.findall(text)]
+    ranges = [(low, high) for low, high in bounds if low is not None and high is not None]
+    if not ranges:
         raise MissingFact("ascend.firmware_range", Missing.NOT_READABLE)
-    if firmware.older_than(low) is True or firmware.newer_than(high) is True:
+    if all(_is_outside(firmware, low, high) for low, high in ranges):
         yield Fault(
             f"the driver works with firmware {text}; {firmware} is installed",
             evidence=(Evidence(f"firmware {firmware}", case.facts.ascend.firmware.at),),
@@ -158,6 +170,13 @@ def firmware_not_paired(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Remedy("install the firmware of the driver's release", role="ascend_driver"),
             ),
         )
+
+
+def _is_outside(firmware: Version, low: Version, high: Version) -> bool:
+    """The bounds count as many numbers as they have: 7.2.99 ends with all of 7.2.99."""
+    whole = ".".join(map(str, firmware.release[: len(high.release)])) or firmware.text
+    cut = Version.maybe(whole) or firmware
+    return firmware.older_than(low) is True or cut.newer_than(high) is True
 
 
 RULES = (npu_driver_missing, npu_driver_below_floor, firmware_not_paired)

@@ -14,6 +14,7 @@ from doctor.rules.settings import applicable, settings
 from doctor.rules.software import software
 
 # What npu-smi and DCMI answer: the device is held by another container; start failed.
+_MANAGER, _DRIVER = "/dev/davinci_manager", "/usr/local/Ascend/driver"
 _BUSY = re.compile(r"-8020\b|device is used", re.IGNORECASE)
 _NO_START = re.compile(r"-8005\b", re.IGNORECASE)
 _CAPABILITIES = re.compile(r"CapEff\s*[:=]\s*(?:0x)?0+\b", re.IGNORECASE)
@@ -79,6 +80,9 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: vllm-ascend installation page (row in the matrix); vllm-ascend issue 1440.
     """
     is_ascend(case, matrix)
+    if case.facts.host.platform.value == "container":
+        yield from _absent_here(case)
+        return
     if case.scope.kind != "container":
         raise NotApplicable("no container")
     runtime = case.scope.runtime.value or ""
@@ -98,8 +102,21 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield _lacking(case, absent, match.claim.source)
 
 
-def _lacking(case: Case, absent: list[str], sources: tuple[str, ...]) -> Fault:
-    at = case.scope.mounts.at or case.scope.runtime.at
+def _absent_here(case: Case) -> Iterator[Fault]:
+    """What this container lacks, seen from inside of it: the manager's node, or the driver."""
+    ascend = case.facts.ascend
+    absent = []
+    if ascend.nodes.missing is not Missing.NOT_PERMITTED:
+        absent = [] if _MANAGER in ascend.nodes.known("ascend.nodes") else [_MANAGER]
+    if ascend.driver.is_absent:
+        absent.append(_DRIVER)
+    if absent:
+        at = ascend.driver.at if ascend.driver.is_absent else ascend.nodes.at
+        yield _lacking(case, absent, (), at)
+
+
+def _lacking(case: Case, absent: list[str], sources: tuple[str, ...], at: str = "") -> Fault:
+    at = at or case.scope.mounts.at or case.scope.runtime.at
     return Fault(
         f"the container lacks {', '.join(absent)}",
         evidence=(Evidence(f"{len(absent)} missing", at),),

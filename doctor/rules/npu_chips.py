@@ -8,6 +8,7 @@ from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.npu import is_of_scope
 from doctor.rules.npus import ascend_devices, generation, label, words
 from doctor.rules.software import Software, admits, engine, installed
 
@@ -116,14 +117,10 @@ def _built_for(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tup
     """What was built for a chip, as (name, generation or SoC, where read)."""
     reference = case.scope.image.ref
     repository, _, tag = reference.partition("@")[0].rpartition(":")
+    yield from _operators(case, matrix, mine)
     for match in matrix.claims("vllm-ascend", "image"):
         if repository.endswith(match.claim.key.rpartition("/")[2]) and "ascend" in repository:
             yield f"image {reference}", _suffix_chip(match, tag), "image"
-            break
-    kernels = case.facts.ascend.kernels
-    for row in matrix.npus:
-        if kernels.value and kernels.value.lower() in {s.lower() for s in (row.key, *row.names)}:
-            yield f"operator package {kernels.value}", row.generation, kernels.at
             break
     for binary in case.scope.binaries.value or ():
         if binary.soc:
@@ -131,6 +128,25 @@ def _built_for(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tup
             fitting = [soc for soc in held if soc in mine]
             name = binary.package or binary.path
             yield name, (fitting or held)[0], binary.path
+
+
+def _operators(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tuple[str, str, str]]:
+    """The chip of a package, or the chip families whose operators CANN has installed."""
+    kernels = case.facts.ascend.kernels
+    if not kernels.value or not is_of_scope(case, kernels):
+        return
+    names = kernels.value.lower().split(",")
+    families = [name for name in names if name.startswith("ascend")]
+    socs = [device.soc.value.lower() for device in case.devices if device.soc.value]
+    if families and socs:
+        # "ascend910b" is the family of Ascend910B1 to B4.
+        fits = all(any(soc.startswith(family) for family in families) for soc in socs)
+        yield f"operators for {kernels.value}", min(mine) if fits else families[0], kernels.at
+        return
+    for row in matrix.npus:
+        if names[0] in {name.lower() for name in (row.key, *row.names)}:
+            yield f"operator package {kernels.value}", row.generation, kernels.at
+            return
 
 
 def _suffix_chip(match: ClaimMatch, tag: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Missing, MissingFact, Version
@@ -9,7 +10,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import is_absent
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.npu import ASCEND_ENGINES, cann_version, is_ascend
+from doctor.rules.npu import ASCEND_ENGINES, cann_version, is_ascend, is_of_scope
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, admits, engine, installed
 
@@ -80,7 +81,8 @@ def nnal_missing_or_other(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: torch-npu links libatb.so; without it the import fails, with another version
         symbols are missing.
     How to fix: Ascend-cann-nnal of the CANN version, then source its set_env.sh.
-    Silent when: NNAL was not looked for, or the engine does without it.
+    Silent when: NNAL was not looked for (in a container on this host it is not), or the
+        engine does without it.
     Sources: vllm-ascend installation page; vllm-ascend issues 117, 130, 152.
     """
     is_ascend(case, matrix)
@@ -90,7 +92,8 @@ def nnal_missing_or_other(case: Case, matrix: Matrix) -> Iterator[Fault]:
         ("source /usr/local/Ascend/nnal/atb/set_env.sh",),
         role="ascend_cann",
     )
-    if nnal.is_absent or is_absent(case, "nnal") or is_absent(case, "libatb"):
+    not_there = nnal.is_absent and is_of_scope(case, nnal)
+    if not_there or is_absent(case, "nnal") or is_absent(case, "libatb"):
         yield Fault(
             "NNAL (ATB) is not installed",
             evidence=(Evidence("no NNAL", nnal.at),),
@@ -167,7 +170,9 @@ def _pins(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
 
 
 def _pip(requirement: str) -> Remedy:
-    return Remedy(f"install {requirement}", (f"uv pip install '{requirement}'",), role="python_env")
+    return Remedy(
+        f"install {requirement}", (f"uv pip install {shlex.quote(requirement)}",), role="python_env"
+    )
 
 
 @rule("NPU304", cause="cann-mismatch", severity=Severity.ERROR)

@@ -216,10 +216,47 @@ def _target_named(value: str) -> str:
     return f"gfx{parts[0]}" + "".join(f"{part:x}" for part in parts[1:]) if parts else value
 
 
+@rule("DEV142", cause="device-permission", severity=Severity.ERROR)
+def amd_nodes_not_open_to_user(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The user may not open the device nodes of the AMD GPUs.
+
+    What: the access rights of /dev/kfd and /dev/dri/renderD* for the user that examines
+        the host, by owner, groups and capabilities.
+    Why: HIP opens both; without access torch finds no device, though the kernel lists it.
+    How to fix: join the group that owns the nodes (render, on some systems video), and log
+        in again; in a container give it that group's number.
+    Silent when: every node can be opened, or the rights were not read.
+    Sources: ROCm installation guide, group permissions; vLLM installation page for ROCm.
+    """
+    devices = case.need_vendor("amd")
+    nodes = case.facts.rocm.nodes
+    if nodes.missing is Missing.NOT_PERMITTED:
+        yield Fault(
+            f"this user may not open {nodes.at}",
+            evidence=(
+                Evidence("no access", nodes.at),
+                Evidence(devices[0].name.value or devices[0].id, devices[0].name.at),
+            ),
+            remedies=(
+                Remedy(
+                    "join the group that owns the nodes, and log in again",
+                    ("stat -c '%G %a %n' /dev/kfd", "sudo usermod -aG render,video $USER"),
+                ),
+                Remedy(
+                    "or give the container the group of the nodes",
+                    ("docker run --device /dev/kfd --device /dev/dri --group-add render ...",),
+                ),
+            ),
+        )
+    elif not nodes.is_known:
+        raise MissingFact("rocm.nodes", nodes.missing or Missing.NOT_STATED, nodes.at)
+
+
 RULES = (
     torch_without_hip,
     gfx_not_supported,
     rocm_below_floor,
     amdgpu_not_of_rocm,
     gfx_overridden,
+    amd_nodes_not_open_to_user,
 )

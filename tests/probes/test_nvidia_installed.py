@@ -9,7 +9,7 @@ import pytest
 
 from doctor.facts import CudaToolkit, DriverLibrary, HostFacts, Missing, Reading, Version, seen
 from doctor.facts.host import SystemPackage
-from doctor.probes import nvidia_libraries, nvidia_services, nvidia_toolkits
+from doctor.probes import access, nvidia_libraries, nvidia_services, nvidia_toolkits
 from tests.probes.written import write_host
 
 
@@ -140,4 +140,4 @@ def test_nodes_that_a_user_may_not_open(
     host = write_host(tmp_path, status(user, *groups), paths=paths)
     nodes = nvidia_services.read_nodes(host)
     assert nodes.value == ("/dev/nvidia0",)
-    assert nvidia_services.read_denied(host, nodes).value == (("/dev/nvidia0",) if denied else ())
+    assert access.read_denied(host, nodes).value == (("/dev/nvidia0",) if denied else ())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from doctor.facts import Missing, Version, seen
 from doctor.facts.accelerators import XidEvent
 from doctor.probes import (
+    access,
     nvidia_driver,
     nvidia_kernel_log,
     nvidia_libraries,
@@ -202,7 +203,7 @@ PARSERS = (
     nvidia_kernel_log.parse_log,
     nvidia_libraries.parse_conf,
     nvidia_libraries.parse_version,
-    nvidia_services.parse_identity,
+    access.parse_identity,
     nvidia_services.parse_stated,
     nvidia_services.parse_upstream,
     nvidia_toolkits.parse_header,
