@@ -9,9 +9,11 @@ from typing import Any
 from doctor.facts import (
     UNSTATED,
     AscendFacts,
+    FabricManager,
     Facts,
     HostFacts,
     Missing,
+    NvidiaFacts,
     Reading,
     RocmFacts,
     Scope,
@@ -58,12 +60,14 @@ Step = Callable[[Host, Options, Facts], Facts]
 class Probe:
     """One probe: `read` adds to the facts, `fills` names them ("host.cpu", "devices").
 
-    Later probes may use what earlier ones found.
+    `adds` are fields of records in lists ("devices.gfx"). Later probes may use what earlier
+    ones found.
     """
 
     name: str
     read: Step
     fills: tuple[str, ...]
+    adds: tuple[str, ...] = ()
 
 
 def _of_host(read: Callable[[Host, HostFacts], HostFacts]) -> Step:
@@ -154,23 +158,82 @@ def _host_scope(host: Host, facts: Facts, found: tuple[Scope, ...]) -> Scope:
     )
 
 
+def _all(prefix: str, record: object, *but: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}.{name}" for name in vars(record) if name not in but)
+
+
+def _each(record: str, fields: str) -> tuple[str, ...]:
+    return tuple(f"{record}.{name}" for name in fields.split())
+
+
+_ON_BUS = "pci pci_id subsystem pci_driver name memory_mib link"
+
 PROBES = (
-    Probe("system", _of_host(system.read), ("host.os", "host.kernel", "host.arch", "host.libc")),
-    Probe("cpu", _of_host(cpu.read), ("host.cpu.model", "host.cpu.flags", "host.cpu.count")),
-    Probe("memory", _of_host(memory.read), ("host.memory_mib", "host.swap_mib", "host.shm_mib")),
-    Probe("limits", _of_host(limits.read), ("host.limits.open_files",)),
-    Probe("packages", _of_host(packages.read), ("host.packages", "host.held_packages")),
-    Probe("kernel", _of_host(kernel.read), ("host.modules", "host.dkms", "host.secure_boot")),
-    Probe("platform", _of_host(platform.read), ("host.platform", "host.l4t")),
+    Probe(
+        "system",
+        _of_host(system.read),
+        _each("host", "os kernel arch libc libstdcxx init boot"),
+    ),
+    Probe("cpu", _of_host(cpu.read), _each("host.cpu", "model flags count")),
+    Probe(
+        "memory",
+        _of_host(memory.read),
+        _each("host", "memory_mib memory_available_mib swap_mib shm_mib disk_free"),
+    ),
+    Probe("limits", _of_host(limits.read), _each("host.limits", "open_files locked_memory_kib")),
+    Probe(
+        "packages",
+        _of_host(packages.read),
+        _each("host", "packages held_packages automatic_upgrades"),
+    ),
+    Probe(
+        "kernel",
+        _of_host(kernel.read),
+        _each("host", "modules kernel_headers dkms secure_boot iommu"),
+    ),
+    Probe("platform", _of_host(platform.read), _each("host", "platform l4t jetpack")),
     Probe("ports", _of_host(ports.read), ("host.listening_ports",)),
     Probe("tools", _of_host(tools.read), ("host.absent",)),
-    Probe("nvidia", _nvidia, ("nvidia.driver", "devices", "topology")),
-    Probe("ascend", _ascend, tuple(f"ascend.{field}" for field in vars(AscendFacts()))),
-    Probe("rocm", _rocm, tuple(f"rocm.{field}" for field in vars(RocmFacts()))),
-    Probe("others", _others, ()),
-    Probe("containers", _containers, ("container_engine",)),
-    Probe("worlds", _worlds, ()),
-    Probe("libraries", _libraries, ()),
+    Probe(
+        "nvidia",
+        _nvidia,
+        (
+            *_all("nvidia", NvidiaFacts(), "fabric_manager"),
+            *_all("nvidia.fabric_manager", FabricManager()),
+            "devices",
+            "topology",
+        ),
+        _each("devices", f"{_ON_BUS} memory_free_mib compute_capability mig health processes")
+        + _each("devices", "virtual compute_mode uuid brand fabric gsp"),
+    ),
+    Probe(
+        "ascend",
+        _ascend,
+        _all("ascend", AscendFacts()),
+        _each("devices", f"{_ON_BUS} memory_free_mib soc health processes"),
+    ),
+    Probe(
+        "rocm",
+        _rocm,
+        _all("rocm", RocmFacts()),
+        _each("devices", f"{_ON_BUS} memory_free_mib gfx"),
+    ),
+    Probe("others", _others, (), _each("devices", _ON_BUS)),
+    Probe(
+        "containers",
+        _containers,
+        ("container_engine",),
+        _each("container_engine", "version runtimes default_runtime context rootless")
+        + _each("container_engine", "cgroup_driver cdi cdi_driver config"),
+    ),
+    Probe(
+        "worlds",
+        _worlds,
+        (),
+        _each("scopes", "python packages torch env shm_mib absent libc devices_visible image")
+        + _each("workloads", "engine version args env"),
+    ),
+    Probe("libraries", _libraries, (), ("scopes.binaries", "scopes.libcuda")),
 )
 
 
