@@ -23,6 +23,7 @@ from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import Holder, holders
+from doctor.rules.installing import install_build
 
 
 @rule("CUD101", cause="cc-not-in-binary", severity=Severity.ERROR, gate=True)
@@ -101,15 +102,7 @@ def _builds_for(
     )
     if choice is None:
         return (compile_it,)
-    release, variant = choice
-    source = f" --index-url {variant.index}" if variant.index.startswith("http") else ""
-    install = Remedy(
-        action=f"install {holder.name} {release.version} in its {variant.name} build, "
-        f"which holds code for {card}",
-        commands=(f"pip install '{holder.name}=={release.version}'{source}",),
-        role="python_env",
-        risk="packages built against the present one must change with it",
-    )
+    install = install_build(case, matrix, holder.name, choice, f"which holds code for {card}")
     return (install, compile_it)
 
 

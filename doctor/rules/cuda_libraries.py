@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Binary, Version
@@ -72,7 +73,7 @@ def _not_found(case: Case, name: str, binary: Binary) -> Fault:
         fix = Remedy(
             f"install the package that carries {name}, or put its folder on LD_LIBRARY_PATH "
             "before the process starts",
-            (f"pip install nvidia-{stem}{suffix}",) if major else (),
+            (f"pip install {shlex.quote(f'nvidia-{stem}{suffix}')}",) if major else (),
             role="python_env",
         )
     return Fault(

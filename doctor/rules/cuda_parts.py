@@ -130,8 +130,8 @@ def _fault(
         evidence=(Evidence(f"{name} holds {held}", found.at), offered.evidence,
                   cards.evidence(device, matrix)),
         remedies=(
-            Remedy("use an attention back end that compiles at run time, such as Triton's",
-                   ("--attention-backend TRITON_ATTN",)),
+            Remedy("use an attention back end that compiles at run time, such as Triton's "
+                   "(--attention-backend TRITON_ATTN)"),
             *install_branch(case, matrix, _cuda(case, found)),
         ),
         sources=(*found.rows[0].source[:1], *ceiling.source, *offered.sources),
@@ -140,7 +140,9 @@ def _fault(
 
 def _cuda(case: Case, found: Software) -> Version | None:
     """CUDA that the engine was compiled with: of its label, of its image, else of the release."""
-    label = case.scope.variants.get(found.name, "") or (found.version.local if found.version else "")
+    label = case.scope.variants.get(found.name, "") or (
+        found.version.local if found.version else ""
+    )
     stated = cuda_of_label(label)
     return stated or case.scope.image.cuda.value or as_cuda(found.rows[0].cuda or "")
 

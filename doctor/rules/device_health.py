@@ -159,7 +159,7 @@ def _taken(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
         evidence=(Evidence(f"{free} of {total} MiB free", device.memory_free_mib.at),),
         remedies=(
             Remedy("end the process if it is a left-over", ("nvidia-smi", "sudo kill PID")),
-            Remedy("or leave room for it", ("--gpu-memory-utilization with a smaller share",)),
+            Remedy("or leave room for it: give the engine a smaller share of the memory"),
         ),
         subject=device.id,
         # Without a target it may be the very work that this host is for.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import TopologyLink
@@ -115,11 +116,9 @@ def iommu_between_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             remedies=(
                 Remedy(
-                    "boot with the IOMMU passing through, and turn ACS off above the cards",
-                    (
-                        "iommu=pt in GRUB_CMDLINE_LINUX, then update-grub",
-                        "sudo lspci -vvv | grep ACSCtl",
-                    ),
+                    "boot with the IOMMU passing through (add iommu=pt to GRUB_CMDLINE_LINUX in "
+                    "/etc/default/grub), and turn ACS off above the cards",
+                    ("sudo update-grub", "sudo lspci -vvv | grep ACSCtl"),
                     reboot=True,
                 ),
                 _WITHOUT_PEERS,
@@ -213,7 +212,10 @@ def nodes_not_open_to_user(case: Case, matrix: Matrix) -> Iterator[Fault]:
             remedies=(
                 Remedy(
                     "join the group that owns the nodes, and log in again",
-                    (f"stat -c '%G %a %n' {nodes[0]}", "sudo usermod -aG video,render $USER"),
+                    (
+                        f"stat -c '%G %a %n' {shlex.quote(nodes[0])}",
+                        "sudo usermod -aG video,render $USER",
+                    ),
                 ),
             ),
         )

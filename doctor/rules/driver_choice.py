@@ -6,6 +6,8 @@ is enough, since the smallest step breaks least.
 
 from __future__ import annotations
 
+import shlex
+
 from doctor.facts import OsRelease, Version
 from doctor.findings import Remedy
 from doctor.matrix import Matrix
@@ -133,4 +135,4 @@ def package_commands(
     if not packages:
         return ()
     tool = {"rhel": "dnf install -y", "suse": "zypper install"}.get(kind, "apt-get install")
-    return (f"sudo {tool} {' '.join(packages)}",)
+    return (f"sudo {tool} {shlex.join(packages)}",)

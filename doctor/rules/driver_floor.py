@@ -15,6 +15,7 @@ from doctor.rules.cuda_level import Level, Load, is_windows_driver, level, relat
 from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.installing import install_build
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine
 
@@ -127,16 +128,8 @@ def _older_builds(
         found = relation(cuda, offered, _linux_driver(case, matrix), matrix)
         if found not in (Load.FULL, Load.MINOR):
             continue
-        source = f" --index-url {variant.index}" if variant.index.startswith("http") else ""
-        command = f"pip install --force-reinstall '{build.package}=={release.version}'{source}"
-        return (
-            Remedy(
-                action=f"install the {variant.name} build of {build.package}, for CUDA {cuda}",
-                commands=(command,) if source else (),
-                role="python_env",
-                risk="packages built against the present one must change with it",
-            ),
-        )
+        pair = (release, variant)
+        return (install_build(case, matrix, build.package, pair, f"for CUDA {cuda}"),)
     return ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import DriverLibrary, Version
@@ -174,10 +175,11 @@ def _facts(case: Case, library: DriverLibrary) -> tuple[Evidence, ...]:
 
 def _host_library_first(library: DriverLibrary) -> Remedy:
     folder = library.path.rpartition("/")[0]
+    place = shlex.quote(folder)
     return Remedy(
         action=f"let the host's libcuda be found before {folder}",
         commands=(
-            f"grep -rl {folder} /etc/ld.so.conf.d/  # remove the file, then run ldconfig",
+            f"grep -rl {place} /etc/ld.so.conf.d/  # remove the file, then run ldconfig",
             "echo $LD_LIBRARY_PATH  # in a container: /usr/local/nvidia/lib64 goes first",
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import shlex
 from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
@@ -192,12 +193,12 @@ def _hold(case: Case, names: list[str]) -> Remedy:
         )
         return Remedy(
             action="lock every package of the driver",
-            commands=(f"sudo {tool} {' '.join(names)}",),
+            commands=(f"sudo {tool} {shlex.join(names)}",),
             role="nvidia_pin",
         )
     return Remedy(
         action="hold every package of the driver",
-        commands=(f"sudo apt-mark hold {' '.join(names)}",),
+        commands=(f"sudo apt-mark hold {shlex.join(names)}",),
         role="nvidia_pin",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
@@ -47,7 +48,7 @@ def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield Fault(
                 f"{name} is {value!r}; it must name one folder",
                 evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
-                remedies=(Remedy("set the one folder", (f"export {name}={clean}",)),),
+                remedies=(Remedy("set the one folder", (f"export {name}={shlex.quote(clean)}",)),),
             )
 
 

@@ -12,8 +12,12 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.software import Software, engine
 
 
-def _parse(text: str) -> ComputeCapability:
-    return ComputeCapability.parse(text if "." in text else f"{text}.0")
+def _stated(text: str, at: str) -> ComputeCapability:
+    """The capability that a plan names; `MissingFact` for what is none."""
+    try:
+        return ComputeCapability.parse(text if "." in text else f"{text}.0")
+    except ValueError:
+        raise MissingFact("compute capability of the plan", Missing.NOT_READABLE, at) from None
 
 
 def _distinct(devices: tuple[Device, ...], matrix: Matrix) -> list[Device]:
@@ -37,9 +41,10 @@ def plan_for_other_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     stated = plan.get("compute_capability", "")
     if not stated or plan.get("hardware_compatibility", "none").lower() not in ("", "none"):
         raise NotApplicable("the plan names no card, or is made for several")
+    built_on = _stated(stated, _plan_evidence(case, stated).at)
     for device in _distinct(case.need_vendor("nvidia"), matrix):
         capability = cards.need_capability(device, matrix)
-        if _parse(stated) != capability:
+        if built_on != capability:
             yield Fault(
                 f"the plan was built for compute capability {stated}; "
                 f"{cards.label(device, matrix)} has {capability}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -56,9 +57,10 @@ def _device_evidence(devices: tuple[Device, ...]) -> Evidence:
 
 
 def _gpu_torch(version: Version) -> Remedy:
+    wanted = shlex.quote(f"torch=={version.public}")
     return Remedy(
         "install a build of torch for the accelerator",
-        (f"uv pip install --reinstall torch=={version.public} --torch-backend=auto",),
+        (f"uv pip install --reinstall {wanted} --torch-backend=auto",),
         role="python_env",
     )
 

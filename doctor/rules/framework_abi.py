@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Binary, Package, Specifier, Version
@@ -19,11 +20,12 @@ _EXTENSIONS = ("xformers", "flash-attn", "sgl-kernel", "vllm-flash-attn", "auto-
 
 def _reinstall(name: str, torch: Version | None) -> Remedy:
     beside = f" torch=={torch.public}" if torch is not None and torch.is_exact else ""
+    package = shlex.quote(name)
     return Remedy(
         f"install a build of {name} for the torch that is here",
         (
-            f"uv pip install --reinstall {name}{beside}",
-            f"pip install --no-build-isolation --no-binary {name} {name}",
+            f"uv pip install --reinstall {package}{beside}",
+            f"pip install --no-build-isolation --no-binary {package} {package}",
         ),
         role="python_env",
     )

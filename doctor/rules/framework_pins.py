@@ -148,13 +148,14 @@ def _torch_of_npu(case: Case) -> Version | None:
 
 
 def _companion_fault(found: Software, package: Package, torch: Version, spec: str) -> Fault:
+    pair = shlex.join((package.name, f"torch=={torch.public}"))
     return Fault(
         f"{package.name} {package.version} is for torch{spec}; the torch here is {torch}",
         evidence=(_evidence(package), Evidence(f"torch {torch}")),
         remedies=(
             Remedy(
                 f"install the {package.name} that pairs with torch {torch.public}",
-                (f"uv pip install --reinstall {package.name} torch=={torch.public}",),
+                (f"uv pip install --reinstall {pair}",),
                 role="python_env",
             ),
         ),
@@ -186,6 +187,7 @@ def companion_of_other_variant(case: Case, matrix: Matrix) -> Iterator[Fault]:
         other = _labels(package.version) if package and package.version else ""
         if package is None or not kind or not other or kind == other:
             continue
+        wanted = shlex.quote(f"torch=={torch.public}")
         yield Fault(
             f"torch {torch} and {name} {package.version} are different builds ({kind}, {other})",
             evidence=(Evidence(f"torch {torch}"), _evidence(package)),
@@ -193,8 +195,8 @@ def companion_of_other_variant(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Remedy(
                     "install both from the index of one build",
                     (
-                        f"uv pip install --reinstall torch=={torch.public} {name} --index-url "
-                        f"https://download.pytorch.org/whl/{torch.local}",
+                        f"uv pip install --reinstall {wanted} {name} "
+                        f"--index-url https://download.pytorch.org/whl/{torch.local}",
                     ),
                     role="python_env",
                 ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Version
@@ -100,7 +101,7 @@ def _build(case: Case, kernel: str, module: DkmsModule | None) -> Remedy:
         "rhel": (f"kernel-devel-{kernel}", "kernel-headers"),
         "suse": ("kernel-default-devel",),
     }
-    again = f"sudo dkms autoinstall -k {kernel}"
+    again = f"sudo dkms autoinstall -k {shlex.quote(kernel)}"
     return Remedy(
         action="install the headers of the running kernel and build the module",
         commands=(

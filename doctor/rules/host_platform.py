@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -85,7 +86,9 @@ def _userspace(case: Case) -> Iterator[Fault]:
 
 
 def _wsl(fact: Evidence, names: list[str]) -> Fault:
-    remove = f"sudo apt-get purge {' '.join(names)}" if names else "apt list --installed '*nvidia*'"
+    remove = (
+        f"sudo apt-get purge {shlex.join(names)}" if names else "apt list --installed '*nvidia*'"
+    )
     return Fault(
         message="a Linux NVIDIA driver is installed inside WSL and hides the one of Windows",
         evidence=(fact,),

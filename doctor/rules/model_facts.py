@@ -20,6 +20,8 @@ _VARIANT = re.compile(
 )
 _DATED = re.compile(r"-(?:v0\.\d|2[0-9]{3}|0[0-9]{3})$")
 _SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?b(?![a-z0-9])", re.IGNORECASE)
+# Tokens, bytes and heads stay below this; what is above was not meant as a figure.
+_LARGEST = 10**15
 _EXPERTS = re.compile(r"\d+x\d+b", re.IGNORECASE)
 
 
@@ -48,11 +50,12 @@ def argument(case: Case, name: str) -> tuple[Any, str]:
 
 
 def number(case: Case, name: str) -> float | None:
-    """An argument as a number, or None if it is not stated as one."""
+    """An argument as a number, or None if it is not stated as one that anything could have."""
     try:
-        return float(str(argument(case, name)[0]))
+        value = float(str(argument(case, name)[0]))
     except ValueError:
         return None
+    return value if abs(value) <= _LARGEST else None  # never for "nan"
 
 
 def count(case: Case, name: str) -> int | None:
@@ -105,9 +108,10 @@ def model_facts(case: Case, matrix: Matrix) -> ModelFacts:
 
 def _whole(config: dict[str, Any], key: str, otherwise: int | None) -> int | None:
     try:
-        return int(str(config[key]))
+        value = int(str(config[key]))
     except (KeyError, ValueError):
         return otherwise
+    return value if abs(value) <= _LARGEST else otherwise
 
 
 def quantization_of(config: dict[str, Any]) -> str:
@@ -162,7 +166,8 @@ def model_type(architecture: str) -> str:
 def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     """Names by which the model's architecture may be listed: from config, matrix, arguments."""
     config = (case.workload.model.value or {}) if case.workload else {}
-    names = [str(name) for name in config.get("architectures") or ()]
+    listed = config.get("architectures")
+    names = [str(name) for name in listed] if isinstance(listed, list) else []
     names += [str(config[key]) for key in ("model_type", "architecture") if config.get(key)]
     row = known_model(matrix, model_name(case))
     names += [row.architecture] if row is not None else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Missing, MissingFact
@@ -160,7 +161,7 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(
                     Remedy(
                         "download the model again",
-                        (f"hf download {model_name(case) or 'REPOSITORY'}",),
+                        (f"hf download {shlex.quote(model_name(case) or 'REPOSITORY')}",),
                         role="model",
                     ),
                 ),
@@ -202,7 +203,11 @@ def _no_access(case: Case, why: str) -> Fault:
         f"{model_name(case)} cannot be loaded: {why}",
         evidence=(Evidence(why, case.scope.env.at),),
         remedies=(
-            Remedy("fetch it beforehand", (f"hf download {model_name(case)}",), role="model"),
+            Remedy(
+                "fetch it beforehand",
+                (f"hf download {shlex.quote(model_name(case))}",),
+                role="model",
+            ),
         ),
     )
 

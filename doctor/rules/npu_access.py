@@ -57,7 +57,9 @@ def _no_access(case: Case, why: str) -> Fault:
         f"the NPU cannot be opened: {why}",
         evidence=(Evidence(why, case.scope.runtime.at or case.facts.ascend.nodes.at),),
         remedies=(
-            Remedy("add the user to the group of the nodes", ("usermod -aG HwHiAiUser $USER",)),
+            Remedy(
+                "add the user to the group of the nodes", ("sudo usermod -aG HwHiAiUser $USER",)
+            ),
             Remedy(
                 "or give the container that group, or the capability",
                 ("docker run --group-add HwHiAiUser ...", "docker run --cap-add DAC_OVERRIDE ..."),

@@ -169,10 +169,9 @@ def _pins(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
             )
 
 
-def _pip(requirement: str) -> Remedy:
-    return Remedy(
-        f"install {requirement}", (f"uv pip install {shlex.quote(requirement)}",), role="python_env"
-    )
+def _pip(*requirements: str) -> Remedy:
+    wanted = shlex.join(requirements)
+    return Remedy(f"install {wanted}", (f"uv pip install {wanted}",), role="python_env")
 
 
 @rule("NPU304", cause="cann-mismatch", severity=Severity.ERROR)
@@ -234,7 +233,7 @@ def modules_of_operator_compiler_missing(case: Case, matrix: Matrix) -> Iterator
             yield Fault(
                 f"CANN's operator compiler needs {', '.join(missing)} in this Python",
                 evidence=(Evidence(f"{len(missing)} modules missing", case.scope.packages.at),),
-                remedies=(_pip(" ".join(missing)),),
+                remedies=(_pip(*missing),),
                 sources=match.claim.source,
             )
 

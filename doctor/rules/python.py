@@ -34,7 +34,10 @@ def _use_another(versions: str, package: str) -> Remedy:
     wanted = shlex.quote(versions.rpartition(", ")[2])
     return Remedy(
         f"make an environment with Python {versions} and install {package} there",
-        (f"uv venv --python {wanted} .venv", f"uv pip install --python .venv {package}"),
+        (
+            f"uv venv --python {wanted} .venv",
+            f"uv pip install --python .venv {shlex.quote(package)}",
+        ),
         role="python_env",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,9 @@ from doctor.rules.framework_pins import COMPANIONS
 from doctor.rules.relevance import is_relevant, needed, requirements
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, admits, engine, packages, software
+
+# What a distribution may be called (PEP 508); remains of an uninstall begin with "~".
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,200}[a-z0-9])?", re.IGNORECASE)
 
 
 def _install(name: str, spec: str) -> Remedy:
@@ -198,15 +202,16 @@ def distribution_broken(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield Fault(
                 f"{package.name} is broken: {package.broken}",
                 evidence=(Evidence(package.name, package.location),),
-                remedies=(
-                    Remedy(
-                        f"install {package.name} again",
-                        (f"uv pip install --reinstall {shlex.quote(package.name)}",),
-                        role="python_env",
-                    ),
-                ),
+                remedies=(_renew(package),),
                 severity=Severity.ERROR if urgent else None,
             )
+
+
+def _renew(package: Package) -> Remedy:
+    if _NAME.fullmatch(package.name) is None:
+        return Remedy(f"remove what is left of it in {package.location}")
+    command = f"uv pip install --reinstall {package.name}"
+    return Remedy(f"install {package.name} again", (command,), role="python_env")
 
 
 RULES = (requirement_unmet, known_bad_pair, pin_of_release_unmet, distribution_broken)

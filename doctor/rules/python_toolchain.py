@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import CodeTarget, Version
+from doctor.facts import CodeTarget, OsRelease, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
 from doctor.rules.decide import is_absent
+from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.settings import applicable, possible, settings
 from doctor.rules.software import Software, admits, engine, installed
@@ -23,13 +24,12 @@ _TOOLS: dict[str, tuple[str, ...]] = {
     "ninja": ("ninja",),
     "cmake": ("cmake",),
 }
-_INSTALL: dict[str, tuple[str, ...]] = {
-    "nvcc": ("apt-get install cuda-toolkit", "dnf install cuda-toolkit"),
-    "gcc": ("apt-get install gcc", "dnf install gcc"),
-    "g++": ("apt-get install g++", "dnf install gcc-c++"),
-    "python-headers": ("apt-get install python3-dev", "dnf install python3-devel"),
-    "ninja": ("uv pip install ninja",),
-    "cmake": ("apt-get install cmake", "dnf install cmake"),
+_PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
+    "nvcc": {"debian": ("cuda-toolkit",), "rhel": ("cuda-toolkit",)},
+    "gcc": {"debian": ("gcc",), "rhel": ("gcc",)},
+    "g++": {"debian": ("g++",), "rhel": ("gcc-c++",)},
+    "python-headers": {"debian": ("python3-dev",), "rhel": ("python3-devel",)},
+    "cmake": {"debian": ("cmake",), "rhel": ("cmake",)},
 }
 _COMPILERS = ("flashinfer-python", "triton", "deep-gemm")
 _MODULE_BUILD = ("gcc", "g++", "make")
@@ -41,8 +41,14 @@ def _is_missing(case: Case, tool: str) -> bool:
     return any(entry.strip().lower() in names for entry in stated)
 
 
-def _install(tool: str) -> Remedy:
-    return Remedy(f"install {tool}", _INSTALL.get(tool, ()))
+def _install(case: Case, tool: str) -> Remedy:
+    """The packages of the host's distribution; of both kinds where it is not known."""
+    if tool == "ninja":
+        return Remedy("install ninja", ("uv pip install ninja",))
+    names = _PACKAGES.get(tool, {})
+    known = package_commands(case.facts.host.os.value, names)
+    either = (package_commands(OsRelease(kind), names) for kind in ("debian", "rhel"))
+    return Remedy(f"install {tool}", known or tuple(c for commands in either for c in commands))
 
 
 @rule("PYE301", cause="build-toolchain-missing", severity=Severity.ERROR)
@@ -94,7 +100,7 @@ def _missing_tool(case: Case, found: Software, tool: str, match: ClaimMatch) -> 
     return Fault(
         f"{found.label} needs {tool} at run time, and it is not installed",
         evidence=(found.evidence, Evidence(f"{tool} is absent", case.scope.absent.at)),
-        remedies=(*hint, _install(tool)),
+        remedies=(*hint, _install(case, tool)),
         sources=match.claim.source,
         extrapolated=match.extrapolated,
     )
@@ -143,7 +149,10 @@ def _old_toolkit(case: Case, found: Software, newest: Version, match: ClaimMatch
         f"{found.label} needs a CUDA toolkit {match.claim.value} to be built; {newest} is here",
         evidence=(Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),),
         remedies=(
-            Remedy(match.claim.remedy or "install a current CUDA toolkit", _INSTALL["nvcc"]),
+            Remedy(
+                match.claim.remedy or "install a current CUDA toolkit",
+                _install(case, "nvcc").commands,
+            ),
         ),
         sources=match.claim.source,
         extrapolated=match.extrapolated,
@@ -180,7 +189,7 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     cards.evidence(device, matrix),
                     Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),
                 ),
-                remedies=(_install("nvcc"),),
+                remedies=(_install(case, "nvcc"),),
                 sources=row.source,
                 subject=device.id,
             )
@@ -208,8 +217,8 @@ def module_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 f"the kernel module cannot be built: {tool} is not installed",
                 evidence=(Evidence(f"{tool} is absent", case.facts.host.absent.at),),
                 remedies=(
-                    _install(tool),
-                    Remedy("build the module", ("dkms autoinstall",), reboot=True),
+                    _install(case, tool),
+                    Remedy("build the module", ("sudo dkms autoinstall",), reboot=True),
                 ),
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Missing, MissingFact, Package, Version
@@ -55,7 +56,7 @@ def nccl_below_pin(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(
                     Remedy(
                         f"install NCCL {floor}",
-                        (f"uv pip install '{package.name}>={floor}'",),
+                        (f"uv pip install {shlex.quote(f'{package.name}>={floor}')}",),
                         role="python_env",
                     ),
                 ),

@@ -30,7 +30,8 @@ EXPECTED = {
 
 
 @lru_cache(maxsize=1)
-def _load() -> list[tuple[str, dict[str, Any]]]:
+def load() -> list[tuple[str, dict[str, Any]]]:
+    """Every case with the code of its rule."""
     found = []
     for path in sorted(FOLDER.glob("*.yaml")):
         data = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
@@ -45,7 +46,7 @@ def _facts(case: dict[str, Any]) -> Facts:
 
 
 @pytest.mark.parametrize(
-    ("code", "case"), [pytest.param(c, k, id=f"{c}: {k['name']}") for c, k in _load()]
+    ("code", "case"), [pytest.param(c, k, id=f"{c}: {k['name']}") for c, k in load()]
 )
 def test_case(code: str, case: dict[str, Any]) -> None:
     item = BY_CODE[code]
@@ -60,7 +61,7 @@ def test_case(code: str, case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("item", RULES, ids=lambda item: str(item.code))
 def test_has_cases_of_each_kind(item: Rule) -> None:
-    kinds = {case["expect"] for code, case in _load() if code == item.code}
+    kinds = {case["expect"] for code, case in load() if code == item.code}
     assert {"fires", "clean"} <= kinds
     assert kinds & {"cannot-tell", "not-applicable"}
 

@@ -1,0 +1,60 @@
+"""Commands that install a build of a package, quoted for people who paste them as root."""
+
+from __future__ import annotations
+
+import shlex
+
+from doctor.facts import Version
+from doctor.findings import Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release, Variant
+from doctor.matrix.stacks import Delivery
+from doctor.rules.engine import Case
+
+_MUST_FOLLOW = "packages built against the present one must change with it"
+
+
+def install_build(
+    case: Case, matrix: Matrix, package: str, build: tuple[Release, Variant], why: str
+) -> Remedy:
+    """The remedy to install one build of a release; `why` says what is gained by it.
+
+    The command names the build's index or file. A page that lists files is no index: then
+    the text names the page.
+    """
+    release, variant = build
+    command = _command(case, matrix, package, release, variant)
+    page = "" if command else f"; its files are at {variant.index}"
+    return Remedy(
+        action=f"install {package} {release.version} in its {variant.name} build, {why}{page}",
+        commands=(command,) if command else (),
+        role="python_env",
+        risk="; ".join(filter(None, (_MUST_FOLLOW, variant.unseen))),
+    )
+
+
+def _command(
+    case: Case, matrix: Matrix, package: str, release: Release, variant: Variant
+) -> str | None:
+    wanted = f"pip install --force-reinstall {shlex.quote(f'{package}=={release.version}')}"
+    if not variant.index.startswith("http"):
+        return wanted
+    row = _delivery(matrix, matrix.engine_packages.get(package, package), release, variant)
+    if row is not None and row.url:
+        arch = case.facts.host.arch.value or "x86_64"
+        url = row.url.format(version=release.version, variant=variant.name, arch=arch)
+        beside = f" --extra-index-url {row.extra_index}" if row.extra_index else ""
+        return f"pip install --force-reinstall {shlex.quote(url)}{beside}"
+    return None if "/releases" in variant.index else f"{wanted} --index-url {variant.index}"
+
+
+def _delivery(matrix: Matrix, engine: str, release: Release, variant: Variant) -> Delivery | None:
+    version = Version(release.version)
+    for row in matrix.stacks.deliveries:
+        since, until = Version.maybe(row.since), Version.maybe(row.until)
+        fits = (since is None or version.at_least(since)) and (
+            until is None or version.older_than(until)
+        )
+        if row.engine == engine and row.variant == variant.name and fits:
+            return row
+    return None
