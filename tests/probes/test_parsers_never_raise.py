@@ -11,7 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from doctor.probes import (
+    access,
+    amd_smi,
     apt_conf,
+    ascend_info,
     cdi,
     containers,
     cpu,
@@ -23,16 +26,25 @@ from doctor.probes import (
     layout,
     limits,
     memory,
+    npu_smi,
+    npu_smi_board,
+    npu_smi_failure,
     packages,
     platform,
     processes,
+    rocm,
+    rocm_smi,
     settings_text,
     system,
     torch_build,
 )
 
 PARSERS: tuple[Callable[[str], object], ...] = (
+    access.parse_identity,
+    amd_smi.parse,
     apt_conf.parse_apt_conf,
+    ascend_info.cann_version,
+    ascend_info.parse,
     cdi.parse_spec,
     containers.parse_version,
     cpu.parse_cpuinfo,
@@ -50,6 +62,10 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     layout.parse_pyvenv_cfg,
     limits.parse_limits,
     memory.parse_meminfo,
+    npu_smi.parse,
+    npu_smi_board.first_id,
+    npu_smi_board.parse,
+    npu_smi_failure.parse,
     packages.parse_dpkg_status,
     packages.parse_preferences,
     packages.parse_rpm_list,
@@ -57,6 +73,8 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     processes.parse_cmdline,
     processes.parse_parent,
     processes.container_of,
+    rocm.parse_properties,
+    rocm_smi.parse,
     settings_text.flatten_toml,
     system.parse_os_release,
     system.parse_start_time,
@@ -66,6 +84,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
 PIECES = st.sampled_from(
     [
         *"[ ] { } ( ) \" ' \\ ; # // /* */ :: : = , ~ < > - -- --- 3 . 9 \0 \x1b[31m".split(" "),  # noqa: SIM905
+        *["gfx_target_version 90402\n", "version_dir=", "npu-smi 1 Version: 1", "NPU ID : 1\n"],
         *["\n", "\n\n", "\r\n", "\t", "9" * 30, "ID=", "Package:", "Status: hold ok installed"],
         *[
             "Name:",
