@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from doctor.report.html_page import esc
 
 Point = tuple[float, float]
-_WIDTH, _HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 74, 14, 44
+_WIDTH, _HEIGHT = 460, 270
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 44, 14, 44
 _TICKS = 5
 # Lines differ by dash and by the shape of their points too: not by colour alone.
 _SHAPES = ("circle", "square", "diamond", "triangle")

@@ -32,7 +32,7 @@ def matrix() -> Matrix:
 
 
 def ask(
-    server: Timed, matrix: Matrix, *loads: Load, lengths: str = "30x9", requests: int = 12,
+    server: Timed, matrix: Matrix, *loads: Load, lengths: str = "30x6", requests: int = 12,
     seconds: float = 20.0, total_s: float = 60.0, **more: object,
 ) -> BenchAsk:  # fmt: skip
     limits = Limits(requests=requests, seconds=seconds, total_s=total_s, request_s=10.0)
@@ -44,7 +44,7 @@ def ask(
 def expect_near(ours: Sequence[float], real: Iterable[float]) -> None:
     """Never too short; within 10 % or 3 ms for a quarter at least, when nobody else had the CPU."""
     late = sorted(own - true for own, true in zip(ours, real, strict=True))
-    assert late[0] > -0.001
+    assert late[0] > -0.002
     assert late[len(late) // 4] < max(0.003, 0.1 * median(ours))
 
 
@@ -119,20 +119,19 @@ def test_failures_of_one_request(
 
 
 def test_known_times_are_measured(matrix: Matrix) -> None:
-    with Timed(Profile(ttft=0.03, tpot=0.006)) as server:
+    with Timed(Profile(ttft=0.03, tpot=0.01)) as server:
         outcome = bench(ask(server, matrix), matrix)
     (level,) = outcome.levels
     served = server.state.served[-12:]
     expect_near(level.series.ttft, (s.first - s.arrived for s in served))
     expect_near(level.series.latency, (s.last - s.arrived for s in served))
-    spans = [(s.last - s.first) / (s.tokens - 1) for s in served]
-    assert median(level.series.tpot) == pytest.approx(median(spans), rel=0.1, abs=0.003)
+    expect_near(level.series.tpot, ((s.last - s.first) / (s.tokens - 1) for s in served))
     assert outcome.verdict is BenchVerdict.MEASURED
 
 
 def test_tokens_are_counted_from_usage_and_not_from_pieces(matrix: Matrix) -> None:
     with Timed(Profile(group=3, tpot=0.004)) as server:
-        outcome = bench(ask(server, matrix, Load(users=3), requests=15), matrix)
+        outcome = bench(ask(server, matrix, Load(users=3), requests=15, lengths="30x9"), matrix)
     (level,) = outcome.levels
     assert level.output_tokens == 15 * 9 == sum(s.tokens for s in server.state.served[-15:])
     assert level.prompt_tokens == sum(s.prompt for s in server.state.served[-15:])
@@ -155,9 +154,10 @@ def test_no_more_users_than_asked_for(matrix: Matrix) -> None:
     assert outcome.levels[0].succeeded == 30
 
 
+@pytest.mark.slow
 def test_a_sweep_finds_the_knee_of_a_server_with_four_slots(matrix: Matrix) -> None:
     loads = tuple(Load(users=n) for n in (1, 2, 4, 8, 16))
-    with Timed(Profile(ttft=0.02, tpot=0.002, slots=4)) as server:
+    with Timed(Profile(ttft=0.1, tpot=0.01, slots=4)) as server:
         outcome = bench(ask(server, matrix, *loads, requests=0, lengths="8x3"), matrix)
     knee = outcome.knee
     assert knee
@@ -176,11 +176,11 @@ def test_a_sweep_ends_early(matrix: Matrix) -> None:
 
 
 def test_the_queue_of_a_server_is_seen(matrix: Matrix) -> None:
-    with Timed(Profile(ttft=0.05, slots=1)) as server:
-        outcome = bench(ask(server, matrix, Load(users=6), requests=16), matrix)
+    with Timed(Profile(ttft=0.03, slots=1)) as server:
+        outcome = bench(ask(server, matrix, Load(users=6), requests=36), matrix)
     gauges = outcome.levels[0].gauges
     assert gauges
-    assert gauges.gauges["waiting"].high == 5
+    assert gauges.gauges["waiting"].high >= 3
     assert gauges.gauges["running"].high == 1
     assert gauges.gauges["kv_usage"].high == 1.0
 
@@ -194,14 +194,14 @@ def test_arrivals_of_an_open_loop(matrix: Matrix) -> None:
             runs.append(sorted(sample.due for sample in progress.course.samples))
 
     for seed in (1, 1, 2):
-        with Timed(Profile(ttft=0.1, tpot=0.001)) as server:
-            wanted = ask(server, matrix, Load(rate=80), requests=40, seconds=5, seed=seed)
+        with Timed(Profile(ttft=0.08, tpot=0.001)) as server:
+            wanted = ask(server, matrix, Load(rate=160), requests=40, seconds=5, seed=seed)
             outcome = bench(wanted, matrix, note)
         assert outcome.levels[0].succeeded == 40
         assert server.state.most > 5
     first, second, other = runs
     assert first == second != other
-    assert 0.25 < first[-1] < 0.9
+    assert 0.12 < first[-1] < 0.45
 
 
 def test_an_open_loop_ends_in_time(matrix: Matrix) -> None:
@@ -217,7 +217,7 @@ def test_an_open_loop_ends_in_time(matrix: Matrix) -> None:
 def test_a_load_ends_after_its_seconds(matrix: Matrix) -> None:
     with Timed() as server:
         outcome = bench(ask(server, matrix, requests=10_000, seconds=0.5), matrix)
-    assert 0 < outcome.levels[0].requests < 20
+    assert 0 < outcome.levels[0].requests < 60
     assert outcome.seconds < 3
 
 

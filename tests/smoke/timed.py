@@ -25,8 +25,8 @@ class Profile:
     `context` is what prompt and answer may have; `declares` puts it in the list of models.
     """
 
-    ttft: float = 0.03
-    tpot: float = 0.005
+    ttft: float = 0.01
+    tpot: float = 0.001
     slots: int = 64
     group: int = 1
     context: int = 100_000

