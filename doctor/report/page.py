@@ -28,8 +28,8 @@ def render_pages(name: str, matrix: Matrix, style: Style) -> str:
 
 def _cause(slug: str, matrix: Matrix, style: Style) -> list[str]:
     cause = matrix.causes[slug]
-    rung = f" (mended at the rung: {cause.rung})" if cause.rung else ""
-    lines = [paint(style, slug, "bold") + rung, *textwrap.wrap(cause.text, style.width)]
+    lines = [paint(style, slug, "bold"), *textwrap.wrap(cause.text, style.width)]
+    lines += _field("Rung", cause.rung or "none", style)
     lines += _field("Look first", ", ".join(cause.after), style)
     lines += _field("Brings along", ", ".join(symptoms(slug, matrix)), style)
     codes = [rule.code for rule in RULES if rule.cause == slug]

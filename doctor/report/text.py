@@ -88,8 +88,10 @@ class _Page:
     def _primary(self, target: TargetDiagnosis, finding: Finding) -> list[str]:
         colour = STATES[finding.severity.value][1]
         title = self._paint(f"{finding.cause} [{finding.code}]", colour, "bold")
-        lines = [f"  {title}{self._known(target, finding)}"]
-        lines += self._hang(clean_line(finding.message, _LONG), "  ", 2)
+        lines = [f"  {title}"]
+        lines += self._hang(
+            clean_line(finding.message, _LONG) + self._known(target, finding), "  ", 2
+        )
         key = (finding.code, finding.message)
         if key in self._shown:
             return [*lines, "  (as above)"]
@@ -200,7 +202,7 @@ class _Page:
             return []
         found = [(t, f) for t in self.report.diagnosis.targets for f in t.findings]
         known = sum(is_known(self.report, t.subject, f) for t, f in found)
-        return [f"{known} of the findings known from the baseline, {len(found) - known} new"]
+        return [f"baseline: {known} known, {len(found) - known} new"]
 
     def _open(self) -> str:
         """How much was not known, where nothing was found."""

@@ -142,5 +142,5 @@ def test_the_user_s_own_file_counts_unless_others_can_change_it(
 def test_what_is_no_baseline_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "baseline.json"
     file.write_text(text)
-    with pytest.raises(UsageError, match="not a baseline|empty|not a text"):
+    with pytest.raises(UsageError, match=r"not a baseline|empty|not a text"):
         read_baseline(str(file))
