@@ -13,6 +13,7 @@ import msgspec
 from doctor.errors import MatrixError
 from doctor.matrix.cache import cache_folder, read_compiled, write_compiled
 from doctor.matrix.domains import SHAPES, shape_of
+from doctor.matrix.learnt import learnt_files, with_learnt
 from doctor.matrix.model import EngineDomain, EngineName, head_of
 from doctor.matrix.overlay import overlaid, overlay_files
 from doctor.matrix.query import Fingerprint, Matrix
@@ -27,12 +28,14 @@ _AS_OF = re.compile(rb"^as_of: *['\"]?(\d{4}-\d\d-\d\d)", re.MULTILINE)
 def load_matrix(data: Path = DATA, overlays: Sequence[Path] = ()) -> Matrix:
     """Return the matrix; domains are read on first use.
 
+    Releases that this user has learnt (`doctor matrix update`) are laid over the shipped ones.
     `overlays` are absolute paths of YAML files, or folders of them, whose rows add to
     the matrix or, on purpose, replace rows of it; later ones win.
     """
-    files = overlay_files(overlays)
+    # What was learnt belongs to the shipped matrix, not to another one.
+    files = (*(learnt_files() if data == DATA else ()), *overlay_files(overlays))
     sources = (*sorted(data.glob("*.yaml")), *files)
-    names = sorted({path.stem for path in sources})
+    names = sorted({path.stem for path in sources if path.suffix == ".yaml"})
     return Matrix(
         lambda name: _read(name, data, files),
         tuple(name for name in names if name not in SHAPES),
@@ -60,7 +63,8 @@ def _read(name: str, data: Path, overlays: tuple[Path, ...]) -> Any:
         raise MatrixError(f"no matrix domain {name!r}", "reinstall llm-doctor")
     base = _domain(name, layers[0])
     for path in layers[1:]:
-        base = overlaid(base, _fresh(name, path), path)
+        is_learnt = path.suffix == ".json"
+        base = with_learnt(base, path) if is_learnt else overlaid(base, _fresh(name, path), path)
     return base
 
 
@@ -80,7 +84,8 @@ def _heads(
         payload = read_compiled(kept, version, own_only=True)
     if payload is not None:
         return msgspec.json.decode(payload, type=tuple[EngineName, ...])
-    names = sorted({path.stem for path in sources} - set(SHAPES))
+    stems = {path.stem for path in sources if path.suffix == ".yaml"}
+    names = sorted(stems - set(SHAPES))
     domains: list[EngineDomain] = [_read(name, data, overlays) for name in names]
     heads = tuple(map(head_of, domains))
     if kept:

@@ -216,6 +216,24 @@ def _to_branch(found: Resolution, matrix: Matrix, row: DriverBranch) -> Change:
     is_open = all(shared(d, matrix, "open_modules") != "no" for d in devices)
     must_open = any(shared(d, matrix, "open_modules") == "required" for d in devices)
     version = Version.maybe(row.newest) or Version(f"{row.branch}.*")
+    notes = " with the open kernel modules" if must_open else ""
+    has_manager = facts.nvidia.fabric_manager.version.is_known
+    notes += f", fabric manager {row.branch} with it" if has_manager else ""
+    return Change(
+        "driver",
+        f"driver branch {row.branch}{notes}",
+        with_driver(facts, version, matrix),
+        found.ask,
+        None,
+        branch_commands(facts.host.os.value, row.branch, is_open),
+        reboot=True,
+    )
+
+
+def with_driver(facts: Facts, version: Version, matrix: Matrix) -> Facts:
+    """The same host with another NVIDIA driver, in the flavour that its cards need."""
+    devices = [d for d in facts.devices.value or () if d.vendor == "nvidia"]
+    must_open = any(shared(d, matrix, "open_modules") == "required" for d in devices)
     manager = facts.nvidia.fabric_manager
     flavour = "open" if must_open else (facts.nvidia.module_flavour.value or "")
     nvidia = NvidiaFacts(
@@ -224,17 +242,7 @@ def _to_branch(found: Resolution, matrix: Matrix, row: DriverBranch) -> Change:
         fabric_manager=FabricManager(seen(version, AT)) if manager.version.is_known else manager,
         container_toolkit=facts.nvidia.container_toolkit,
     )
-    notes = " with the open kernel modules" if must_open else ""
-    notes += f", fabric manager {row.branch} with it" if manager.version.is_known else ""
-    return Change(
-        "driver",
-        f"driver branch {row.branch}{notes}",
-        replace(facts, nvidia=nvidia),
-        found.ask,
-        None,
-        branch_commands(facts.host.os.value, row.branch, is_open),
-        reboot=True,
-    )
+    return replace(facts, nvidia=nvidia)
 
 
 def _npu_driver(found: Resolution, matrix: Matrix) -> Iterator[Change]:
