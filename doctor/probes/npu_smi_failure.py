@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.facts import AscendFacts, Facts, Missing, missing, seen
+from doctor.facts import AscendFacts, Facts, LogText, Missing, missing, seen
 
 AT = "npu-smi info"
 # Sentences of the tool (npu_info_print.c and the loader), in the order in which they decide.
@@ -24,7 +24,7 @@ def looks_like(text: str) -> bool:
 
 
 def parse(text: str) -> Facts:
-    """The sentence itself: which cause it has is for rules to tell."""
+    """The sentence itself, as an answer and as a log: which cause it has others tell."""
     if _NO_CARD in text:
         return Facts(devices=seen((), AT))
     places = [text.find(sentence) for sentence in _SENTENCES]
@@ -34,4 +34,4 @@ def parse(text: str) -> Facts:
     line = text[text.rfind("\n", 0, start) + 1 :][:300].split("\n", 1)[0].strip()
     if "command not found" in line:
         return Facts(ascend=AscendFacts(smi_error=missing(Missing.NOT_THERE, AT)))
-    return Facts(ascend=AscendFacts(smi_error=seen(line, AT)))
+    return Facts(ascend=AscendFacts(smi_error=seen(line, AT)), logs=(LogText(line),))

@@ -165,6 +165,9 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: both counts are equal, or one of them is not known.
     Sources: NVML, nvmlDeviceGetCount; kernel documentation of VFIO.
     """
+    if not case.facts.devices.is_known and case.facts.nvidia.nvml_devices.value == 0:
+        yield _none_listed(case)
+        return
     found = [d for d in cards.desktop_cards(case, matrix) if not _is_instance(d)]
     taken = [d for d in found if (d.pci_driver.value or "").startswith("vfio")]
     for device in taken:
@@ -193,6 +196,22 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Remedy("read why the driver did not start it", ("sudo dmesg | grep -i nvrm",)),
             ),
         )
+
+
+def _none_listed(case: Case) -> Fault:
+    """The module does not load without a GPU on the bus, so there is one that it cannot use."""
+    listed = case.facts.nvidia.nvml_devices
+    return Fault(
+        message="the NVIDIA driver answers and lists no GPU",
+        evidence=(Evidence("NVML lists 0", listed.at),),
+        remedies=(
+            Remedy(
+                "see which GPUs the bus has, and read why the driver did not start them",
+                ("lspci -nn -d 10de:", "sudo dmesg | grep -i nvrm", "ls -l /dev/nvidia*"),
+            ),
+        ),
+        sources=("NVML, nvmlDeviceGetCount",),
+    )
 
 
 def _is_instance(device: Device) -> bool:

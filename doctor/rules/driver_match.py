@@ -30,6 +30,9 @@ _RELOAD = Remedy(
 )
 
 
+_MISMATCH = 18  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
+
+
 def _need_linux_driver(case: Case) -> None:
     """A Linux kernel driver for NVIDIA, or `NotApplicable`; `MissingFact` if unknown."""
     if case.facts.host.platform.value == "wsl2":
@@ -45,7 +48,7 @@ def module_differs_from_libraries(case: Case, matrix: Matrix) -> Iterator[Fault]
     """The loaded kernel module and the driver's libraries are of different versions.
 
     What: the version of the loaded module against that of libcuda and libnvidia-ml, to
-        the last digit.
+        the last digit; and NVML's own refusal.
     Why: both sides speak a private protocol. New processes fail with NVML 18
         "Driver/library version mismatch"; those already running go on.
     How to fix: after an upgrade, reboot or load the modules again. Where two installers
@@ -57,6 +60,9 @@ def module_differs_from_libraries(case: Case, matrix: Matrix) -> Iterator[Fault]
     """
     _need_linux_driver(case)
     nvidia = case.facts.nvidia
+    if nvidia.nvml_error.value == _MISMATCH and not nvidia.driver.is_known:
+        yield _refused(case)
+        return
     module = nvidia.driver.known("nvidia.driver")
     libraries = list(_library_versions(case))
     if not libraries:
@@ -70,8 +76,24 @@ def module_differs_from_libraries(case: Case, matrix: Matrix) -> Iterator[Fault]
                 sources=("NVIDIA/open-gpu-kernel-modules: rm client version check",),
             )
             return
-    if all(version.same_as(module) is None for version, _ in libraries):
+    if nvidia.nvml_error.value == _MISMATCH:
+        yield _refused(case)
+    elif all(version.same_as(module) is None for version, _ in libraries):
         nvidia.smi_driver.known("nvidia.driver to the last digit")
+
+
+def _refused(case: Case) -> Fault:
+    """NVML compares both to the last digit itself; its refusal says no more than that."""
+    nvidia = case.facts.nvidia
+    known = [Evidence(f"NVML error {_MISMATCH}: versions do not match", nvidia.nvml_error.at)]
+    if nvidia.userspace.is_known:
+        known.append(Evidence(f"driver libraries {nvidia.userspace.value}", nvidia.userspace.at))
+    return Fault(
+        message="the loaded kernel module and the driver libraries are of different versions",
+        evidence=tuple(known),
+        remedies=(_REBOOT, _RELOAD),
+        sources=("NVML API reference, return codes",),
+    )
 
 
 def _library_versions(case: Case) -> Iterator[tuple[Version, Evidence]]:

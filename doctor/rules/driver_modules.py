@@ -11,6 +11,8 @@ from doctor.rules.decide import each
 from doctor.rules.driver_choice import branch_commands, family
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 
+_NOT_LOADED = 9  # NVML_ERROR_DRIVER_NOT_LOADED
+
 
 @rule("DRV141", cause="open-module-required", severity=Severity.ERROR)
 def proprietary_module_on_new_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -87,7 +89,8 @@ def _other_flavour(case: Case, is_open: bool) -> Remedy:
 def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A card is present and no NVIDIA kernel module is loaded.
 
-    What: NVIDIA devices on the PCI bus against the loaded kernel driver.
+    What: NVIDIA devices on the PCI bus against the loaded kernel driver; where the bus is
+        not known, NVML's own answer.
     Why: without the module there is no device for CUDA; engines then fall back to the
         CPU or stop with "no CUDA-capable device".
     How to fix: install the driver if there is none; if it is installed, the kernel log
@@ -95,6 +98,9 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: a driver is loaded, or the host is WSL, where Windows has the driver.
     Sources: NVIDIA driver README, installation; /proc/driver/nvidia/version.
     """
+    if _nvml_says_so(case):
+        yield _unloaded_by_nvml(case)
+        return
     devices = cards.desktop_cards(case, matrix)
     nvidia = case.facts.nvidia
     stated = "nvidia" in (case.facts.host.modules_missing.value or ())
@@ -110,6 +116,25 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             remedies=(_load_or_install(case, is_installed=on_disk is not None),),
         )
+
+
+def _nvml_says_so(case: Case) -> bool:
+    """NVML answered that no driver is loaded, where nobody looked at the bus."""
+    facts = case.facts
+    is_open = not facts.devices.is_known and not facts.devices.is_absent
+    is_refused = facts.nvidia.nvml_error.value == _NOT_LOADED and not facts.nvidia.driver.is_known
+    return is_open and is_refused and facts.host.platform.value not in ("wsl2", "jetson")
+
+
+def _unloaded_by_nvml(case: Case) -> Fault:
+    """Who asks NVML has its libraries, so a driver is installed."""
+    nvml = case.facts.nvidia.nvml_error
+    return Fault(
+        message="no NVIDIA kernel module is loaded: NVML does not reach the driver",
+        evidence=(Evidence(f"NVML error {_NOT_LOADED}: driver not loaded", nvml.at),),
+        remedies=(_load_or_install(case, is_installed=True),),
+        sources=("NVML API reference, return codes",),
+    )
 
 
 def _absence(case: Case) -> str:

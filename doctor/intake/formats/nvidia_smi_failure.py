@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.facts import UNSTATED, Facts, Missing, NvidiaFacts, missing, seen
+from doctor.facts import UNSTATED, Facts, LogText, Missing, NvidiaFacts, missing, seen
 from doctor.probes.stated_version import version
 from doctor.probes.tool_text import reading
 
@@ -34,7 +34,7 @@ def looks_like(text: str) -> bool:
 
 
 def parse(text: str) -> Facts:
-    """NVML's error, that no driver answers, or that there are no devices."""
+    """NVML's error, that no driver answers, or that it has no devices; and the words as a log."""
     refusal, library = _REFUSAL.search(text), _NVML_VERSION.search(text)
     code = _CODES.get(refusal[1].strip().rstrip(".").lower()) if refusal else None
     unloaded = _NO_DRIVER in text
@@ -44,7 +44,8 @@ def parse(text: str) -> Facts:
             # The tool leaves the last number out: 550.144 is any of 550.144.*.
             userspace=reading(version(library[1].rstrip(".")) if library else None, AT),
             nvml_error=reading(9 if unloaded and code is None else code, AT),
+            # The bus may still have some.
             nvml_devices=seen(0, AT) if _NO_DEVICES in text else UNSTATED,
         ),
-        devices=seen((), AT) if _NO_DEVICES in text else UNSTATED,
+        logs=tuple(LogText(line.strip()) for line in text.splitlines() if looks_like(line))[:1],
     )
