@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Optional
+from typing import Optional, TypeVar
 
 from doctor.facts import AscendFacts, HostFacts, Missing, Reading, Version, missing, seen
 from doctor.probes import access, ascend_info, files
 from doctor.probes.host import Host
 from doctor.probes.stated_version import version
+
+T = TypeVar("T")
 
 ROOT = "/usr/local/Ascend"
 MANAGER = "/dev/davinci_manager"
@@ -90,7 +92,9 @@ def _told(host: Host, path: str) -> Reading[dict[str, str]]:
     return files.relay(text) if text.value is None else seen(ascend_info.stated(text.value), path)
 
 
-def _stated(told: Reading[dict[str, str]], field: Callable[[dict[str, str]], object]) -> Reading:  # type: ignore[type-arg]
+def _stated(
+    told: Reading[dict[str, str]], field: Callable[[dict[str, str]], Optional[T]]
+) -> Reading[T]:
     if told.value is None:
         return files.relay(told)
     value = field(told.value)
