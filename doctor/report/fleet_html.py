@@ -205,7 +205,7 @@ def _overlooked(fleet: Fleet) -> str:
     if not rows:
         return ""
     listed = f'<ul class="evidence">{"".join(rows)}</ul>'
-    return f'<section class="card"><h2>Ignored on purpose</h2>{listed}</section>'
+    return f'<section class="card"><h2>Ignored on purpose, and notes</h2>{listed}</section>'
 
 
 def _foot(fleet: Fleet) -> str:

@@ -165,9 +165,10 @@ def _missing(target: TargetDiagnosis) -> str:
         return ""
     names = "".join(f"<li><code>{esc(n)}</code></li>" for n in target.missing[:_MISSING_SHOWN])
     is_open = " open" if target.verdict is Verdict.CANNOT_TELL else ""
+    many = f"{len(target.missing)} facts were" if len(target.missing) > 1 else "1 fact was"
     return (
-        f'<details class="label"{is_open}><summary>{len(target.missing)} facts were not known'
-        f'</summary><ul class="missing">{names}</ul></details>'
+        f'<details class="label"{is_open}><summary>{many} not known</summary>'
+        f'<ul class="missing">{names}</ul></details>'
     )
 
 
@@ -187,7 +188,7 @@ def _hidden(report: Report) -> str:
     if not rows:
         return ""
     listed = f'<ul class="evidence">{"".join(rows)}</ul>'
-    return f'<section class="card"><h2>Ignored on purpose</h2>{listed}</section>'
+    return f'<section class="card"><h2>Ignored on purpose, and notes</h2>{listed}</section>'
 
 
 def _foot(report: Report) -> str:
