@@ -28,6 +28,7 @@ from doctor.rules import (
     host_cpu,
     host_kernel,
     host_libc,
+    host_libstdcxx,
     host_platform,
     host_room,
     host_system,
@@ -48,6 +49,7 @@ from doctor.rules.engine import Rule
 
 RULES: tuple[Rule, ...] = (
     *host_libc.RULES,
+    *host_libstdcxx.RULES,
     *host_cpu.RULES,
     *host_kernel.RULES,
     *host_boot.RULES,
