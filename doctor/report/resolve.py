@@ -11,7 +11,7 @@ from doctor.report import Style
 from doctor.report.clean import clean_line
 from doctor.stack.model import PROVEN, Judged, Resolution, Stack, Unlock
 
-_LABEL = 10
+_LABEL = 11
 _SHOWN = 6
 
 
@@ -123,7 +123,8 @@ class _Page:
 
     def _field(self, label: str, text: str) -> Iterator[str]:
         if text:
-            yield from self._wrapped(text, f"  {label:<{_LABEL}}", " " * (_LABEL + 2))
+            head = f"  {label + ' ':<{_LABEL}}"
+            yield from self._wrapped(text, head, " " * (_LABEL + 2))
 
     def _wrapped(self, text: str, first: str, rest: str) -> Iterator[str]:
         yield from textwrap.wrap(

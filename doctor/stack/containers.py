@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import Facts, Specifier, Version
+from doctor.facts import CodeTarget, Facts, Specifier, Version
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import ContainerImage
 from doctor.matrix.claims import in_range
@@ -15,6 +15,7 @@ from doctor.stack.setting import Setting, newest_python
 from doctor.stack.torch_choice import exact_pin
 from doctor.stack.wheels import ascend_parts
 
+_DROPS_SINCE = 13  # What a build loses from this CUDA major on stands in the claim.
 Which = tuple[Release, Version] | tuple[None, None]
 
 
@@ -79,6 +80,7 @@ def _candidate(
         variant=f"cu{str(cuda).replace('.', '')}" if cuda else "",
         cuda=cuda or own_cuda,
         torch=_torch(matrix, release, cuda, row.vendor),
+        code=_code(matrix, row.engine, cuda) if release is None else (),
         python=_python(row, release),
         artifact=f"{row.repository}:{tag}",
         libc=_libc(matrix, row, release),
@@ -86,6 +88,19 @@ def _candidate(
         sources=row.source,
         extra=ascend_parts(release) if release and row.vendor == "ascend" else (),
     )
+
+
+def _code(matrix: Matrix, engine: str, cuda: Version | None) -> tuple[CodeTarget, ...]:
+    """GPU code that the build files of an engine without releases name for a CUDA version."""
+    found: tuple[CodeTarget, ...] = ()
+    for match in matrix.claims(engine, "build-targets", key="cuda-default") if cuda else ():
+        spec = Specifier.parse(match.claim.when.get("cuda", ""))
+        if cuda is not None and spec is not None and spec.admits(cuda) is True:
+            is_13 = (cuda.major or 0) >= _DROPS_SINCE
+            dropped = match.claim.data.get("cuda_13_drops", ()) if is_13 else ()
+            names = (name for name in match.claim.data.get("targets", ()) if name not in dropped)
+            found = tuple(map(CodeTarget.parse, names))
+    return found
 
 
 def _python(row: ContainerImage, release: Release | None) -> Version | None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from doctor.facts import (
     UNSTATED,
     AscendFacts,
+    Binary,
     DriverLibrary,
     Facts,
     ImageRef,
+    Kernels,
     Missing,
     NvidiaFacts,
     Package,
@@ -41,6 +43,7 @@ def with_candidate(facts: Facts, candidate: Candidate, ask: Ask, matrix: Matrix)
         python=_python(facts, candidate),
         packages=seen(_packages(candidate), AT, partial=True),
         torch=_torch_build(candidate.torch, candidate.vendor),
+        binaries=_binaries(candidate),
         env=seen(dict(candidate.env), AT) if is_image else UNSTATED,
         devices_visible=_visible(facts, candidate, ask) if is_image else UNSTATED,
         libc=seen(candidate.libc, candidate.artifact) if candidate.libc else UNSTATED,
@@ -101,6 +104,20 @@ def _torch_build(torch: Torch | None, vendor: str) -> Reading[TorchBuild]:
     # What ROCm a build for AMD was made with is not known; that it was is.
     hip = UNSTATED if vendor == "amd" else nothing
     return seen(TorchBuild(_labelled(torch), cuda=cuda, hip=hip), AT)
+
+
+def _binaries(candidate: Candidate) -> Reading[tuple[Binary, ...]]:
+    """The code of a build as its project declares it."""
+    if not candidate.code:
+        return UNSTATED
+    binary = Binary(
+        path=candidate.artifact,
+        package=candidate.package,
+        kernels=(Kernels(candidate.code),),
+        cuda=candidate.cuda,
+        declared=True,
+    )
+    return seen((binary,), AT, partial=True)
 
 
 def _visible(facts: Facts, candidate: Candidate, ask: Ask) -> Reading[tuple[str, ...]]:

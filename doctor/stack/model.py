@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from doctor.facts import Facts, Specifier, Version
+from doctor.facts import CodeTarget, Facts, Specifier, Version
 from doctor.findings import Finding, Severity
 from doctor.matrix.model import Release
 
@@ -28,12 +28,16 @@ class Ask:
     model: tuple[tuple[str, Any], ...] = ()
     devices: tuple[str, ...] = ()
 
-    def admits(self, version: Version) -> bool:
-        """Tell whether the versions asked for hold this one."""
-        if self.spec is None or not self.spec.clauses:
-            return not version.is_prerelease
-        named = any(bound.is_prerelease for _, bound in self.spec.clauses)
-        return self.spec.admits(version) is True and (named or not version.is_prerelease)
+    def admits(self, version: Version, has_finals: bool = True) -> bool:
+        """Tell whether the versions asked for hold this one.
+
+        A pre-release counts if it was named, or if the engine has no final release.
+        """
+        clauses = self.spec.clauses if self.spec is not None else ()
+        named = any(bound.is_prerelease for _, bound in clauses)
+        if version.is_prerelease and has_finals and not named:
+            return False
+        return self.spec is None or self.spec.admits(version) is True
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,9 @@ class Candidate:
     """One way to run an engine: a build with all that must go with it.
 
     `lane` tells ways apart of which each is worth an offer of its own; `tags` are the
-    wheel tags of the file; `unseen` says what about it was never observed; `compat` is the
-    CUDA version of a forward-compatibility library that the image would use.
+    wheel tags of the file, `code` its GPU code where no release row tells it; `unseen` says
+    what about it was never observed; `compat` is the CUDA version of a
+    forward-compatibility library that the image would use.
     """
 
     engine: str
@@ -72,6 +77,7 @@ class Candidate:
     index: str = ""
     extra_index: str = ""
     tags: tuple[str, ...] = ()
+    code: tuple[CodeTarget, ...] = ()
     libc: Version | None = None
     env: tuple[tuple[str, str], ...] = ()
     compat: Version | None = None

@@ -96,8 +96,9 @@ def _newest_first(judged: Iterable[Judged]) -> list[Judged]:
 
 def _newer(possible: list[Judged], proven: list[Judged]) -> list[Judged]:
     """Possible stacks that are worth a try: those newer than what is proven."""
-    best = _version_key(proven[0]) if proven else ()
-    return [judged for judged in _newest_first(possible) if _version_key(judged) > best]
+    newest = _newest_first(possible)
+    best = _version_key(proven[0]) if proven else None
+    return [judged for judged in newest if best is None or _version_key(judged) > best]
 
 
 def _version_key(judged: Judged) -> tuple[object, ...]:

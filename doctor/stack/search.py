@@ -20,8 +20,11 @@ ENOUGH = 3
 def candidates(matrix: Matrix, engine: str, facts: Facts, ask: Ask) -> Iterator[Candidate]:
     """Everything of an engine that could be tried on this host, newest first."""
     setting = setting_of(facts)
-    for release, version in matrix.versions(engine):
-        if release.yanked or not ask.admits(version):
+    rows = matrix.versions(engine)
+    # Some vendors publish candidates only: then these are what there is.
+    has_finals = any(not version.is_prerelease for _, version in rows)
+    for release, version in rows:
+        if release.yanked or not ask.admits(version, has_finals):
             continue
         ways = (
             wheels(matrix, engine, release, version, setting),
