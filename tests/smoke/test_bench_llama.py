@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -45,7 +48,17 @@ def server(matrix: Matrix) -> Iterator[Served]:
     args = {"threads": 1, "max_num_seqs": 4, "max_model_len": 1024}
     ask = Ask(model=_model(), args=args)
     with serving(prepare(ask, matrix), ask, lambda _: None) as served:
+        _wait(f"{served.target.url}/health")
         yield served
+
+
+def _wait(url: str, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310
+            if answer.status == 200:
+                return
+        time.sleep(0.1)
 
 
 def near(value: float) -> object:
@@ -53,8 +66,8 @@ def near(value: float) -> object:
 
 
 def test_times_agree_with_the_servers_own(server: Served, matrix: Matrix) -> None:
-    lengths = find_lengths("64x32", matrix)
-    limits = Limits(requests=20, seconds=60, total_s=300, request_s=120)
+    lengths = find_lengths("48x24", matrix)
+    limits = Limits(requests=20, seconds=150, total_s=300, request_s=120)
     ask = BenchAsk(server.target.url, lengths, (Load(users=1),), limits=limits)
     (level,) = bench(ask, matrix).levels
     assert level.succeeded == 20

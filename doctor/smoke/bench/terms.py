@@ -70,6 +70,8 @@ async def agree(client: Client, ask: BenchAsk) -> tuple[Terms, Lengths]:
 
 
 def _no_terms(fault: CallFault) -> DoctorError:
+    # A server that loads its model, or has too much to do.
+    waits = fault.status == 503
     hints = {
         Trouble.UNAUTHORIZED: "--api-key env:NAME or file:PATH",
         Trouble.REFUSED: "does the server run? doctor smoke URL tells more",
@@ -77,7 +79,8 @@ def _no_terms(fault: CallFault) -> DoctorError:
     }
     status = f" {fault.status}" if fault.status not in (0, 200) else ""
     text = f"the server cannot be measured: {fault.trouble.value}{status}: {fault.text}"
-    return DoctorError(text, hints.get(fault.trouble, "doctor smoke URL tells more"))
+    hint = "try again when it is ready" if waits else hints.get(fault.trouble)
+    return DoctorError(text, hint or "doctor smoke URL tells more")
 
 
 async def _served(client: Client, wanted: str) -> tuple[str, int | None]:
