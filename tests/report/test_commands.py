@@ -31,11 +31,13 @@ CALLS: dict[str, list[str]] = {
     "resolve": ["vllm", "--facts", BROKEN, "--no-unlocks"],
     "matrix show": [],
     "matrix query": ["gpu", "4090"],
+    "matrix diff": ["vllm==0.19.1", "vllm==0.20.0"],
+    "matrix verify": [],
     "profile list": [],
     "profile show": ["vllm-cpu"],
 }
 # They change a machine, ask an index or need a server; their own tests look at their output.
-ELSEWHERE = {"plan", "apply", "rollback", "drift", "smoke", "bench"}
+ELSEWHERE = {"plan", "apply", "rollback", "drift", "smoke", "bench", "matrix update"}
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
