@@ -25,7 +25,7 @@ from doctor.provision.journal import (
     ROLLED_BACK,
     STEP,
 )
-from doctor.provision.plan import EXACT, Plan, Step, make_plan
+from doctor.provision.plan import NEEDS_REBOOT, NONE, Plan, Step, make_plan
 from doctor.provision.playbook import Listener, Playbook, RoleResult
 from doctor.provision.proof import prove
 from doctor.provision.runs import Run
@@ -120,10 +120,12 @@ class Worker:
         return outcome.words, "" if outcome.is_proven else outcome.words
 
     def _back(self, plan: Plan, before: Goal, failure: str) -> Outcome:
-        """Undo, unless a step that was taken cannot be."""
+        """Undo, up to a step that needs a reboot; what cannot be undone is named."""
         journal = self.run.journal
-        if any(step.undo != EXACT for step in plan.steps):
+        if any(step.undo == NEEDS_REBOOT for step in plan.steps):
             return Outcome(GIVEN_UP, self.run.name, failure)
+        kept = [step.title for step in plan.steps if step.undo == NONE]
+        failure += "".join(f"\nnot taken back: {title}" for title in kept)
         journal.write(BACK, text=failure)
         try:
             # A task that lost its Ansible may still be at work.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from doctor.diagnose import Request, diagnose
 from doctor.errors import UsageError
 from doctor.facts import Facts, Version
@@ -27,6 +29,7 @@ from doctor.provision.variables import Means
 
 SYSTEM_BASE = "/opt/doctor"
 COMPLETE = ".complete"
+_LIBRARY = "system-lib-missing"
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,10 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     means, lacking = means_for(order, lock, facts)
     diagnosis = judge_goal(facts, goal, matrix)
     lacking += _taken_port(facts, state, goal, applied)
-    blockers = (*lacking, *_faults(diagnosis), *_model_faults(order.profile, model))
+    libraries = {} if order.user else libraries_for(goal, facts, matrix)
+    means = msgspec.structs.replace(means, libraries=tuple(sorted(set(libraries.values()))))
+    faults = _faults(diagnosis, tuple(libraries))
+    blockers = (*lacking, *faults, *_model_faults(order.profile, model))
     plan = make_plan(order.target.name, goal, state, means, blockers)
     return Prepared(order, lock, facts, state, diagnosis, means, plan)
 
@@ -197,7 +203,33 @@ def judge_goal(facts: Facts, goal: Goal, matrix: Matrix) -> Diagnosis:
     return diagnose(facts, matrix, Request((), goal.engine, Version.maybe(goal.version), goal.args))
 
 
-def _faults(diagnosis: Diagnosis) -> list[str]:
-    """Errors of the target that was asked for; each stands in the way."""
-    found = (f for target in diagnosis.targets for f in target.findings)
-    return [f"{f.code}: {f.message}" for f in found if f.severity is Severity.ERROR]
+def libraries_for(goal: Goal, facts: Facts, matrix: Matrix) -> dict[str, str]:
+    """Libraries that the engine needs and the system lacks, with the packages that bring them."""
+    system = facts.host.os.value
+    families = (system.id, *system.like) if system else ()
+    absent = facts.host.absent.value or ()
+    found = {}
+    for match in matrix.claims(goal.engine, "system-lib", Version.maybe(goal.version)):
+        packages = match.claim.data.get("packages", {})
+        package = next((packages[name] for name in families if name in packages), "")
+        if package and match.claim.key in absent:
+            found[match.claim.key] = package
+    return found
+
+
+def _faults(diagnosis: Diagnosis, mended: tuple[str, ...]) -> list[str]:
+    """Errors of the target that was asked for; each stands in the way.
+
+    A missing library that a step installs first does not.
+    """
+    errors = [
+        finding
+        for target in diagnosis.targets
+        for finding in target.findings
+        if finding.severity is Severity.ERROR
+    ]
+    return [
+        f"{error.code}: {error.message}"
+        for error in errors
+        if error.cause != _LIBRARY or not any(name in error.message for name in mended)
+    ]

@@ -73,7 +73,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 def make_plan(
     target: str, goal: Goal, state: State, means: Means, blockers: tuple[str, ...] = ()
 ) -> Plan:
-    """The steps from a state to a goal."""
+    """The steps from a state to a goal. `means.libraries` are packages that the system lacks."""
     stuck = (*blockers, *_stuck(goal, state))
     way = _removal if goal.is_nothing else _installation
     steps = way(goal, state, means)
@@ -138,7 +138,12 @@ def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
 
 
 def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
-    steps = [*_release(goal, state, means), *_model(goal, state), *_service(goal, state, means)]
+    steps = [
+        *_libraries(means),
+        *_release(goal, state, means),
+        *_model(goal, state),
+        *_service(goal, state, means),
+    ]
     if steps:
         steps.append(
             Step(
@@ -150,6 +155,23 @@ def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
             )
         )
     return tuple(steps)
+
+
+def _libraries(means: Means) -> list[Step]:
+    if not means.libraries:
+        return []
+    names = ", ".join(means.libraries)
+    return [
+        Step(
+            name="install_libraries",
+            role="python_env",
+            title=f"install {names} from the distribution",
+            reason="the engine needs libraries of the system that are not there",
+            risk="small: nothing that is installed is removed or replaced by another",
+            undo=NONE,
+            variables={"python_env_packages": list(means.libraries)},
+        )
+    ]
 
 
 def _release(goal: Goal, state: State, means: Means) -> list[Step]:

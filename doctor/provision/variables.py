@@ -14,7 +14,8 @@ class Means(Struct, frozen=True):
     """How an environment is made there: `python` runs it, `uv` installs ("": pip does).
 
     `wheels` is a folder on this machine for all files, `fetched` if they are in it already,
-    `copy_wheels` if they must be carried to the machine.
+    `copy_wheels` if they must be carried to the machine. `libraries` are packages of the
+    distribution to install first.
     """
 
     python: str
@@ -22,6 +23,7 @@ class Means(Struct, frozen=True):
     uv: str = ""
     fetched: bool = False
     copy_wheels: bool = False
+    libraries: tuple[str, ...] = ()
 
 
 def release_variables(goal: Goal, means: Means, rebuild: bool = False) -> dict[str, Any]:
