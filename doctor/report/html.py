@@ -24,7 +24,7 @@ from doctor.report.html_page import (
 from doctor.report.ladder import Step, ladder
 from doctor.report.pages import page as rule_page
 
-_MISSING_SHOWN = 400
+_MISSING_SHOWN, _OTHERS_SHOWN = 400, 60
 _KINDS = {
     OutcomeKind.FINDINGS: "found something",
     OutcomeKind.CLEAN: "found nothing",
@@ -37,7 +37,8 @@ _KINDS = {
 def render(report: Report, style: Style) -> str:
     """The page of one host."""
     word = VERDICTS[report.diagnosis.verdict][1]
-    targets = "".join(_target(report, target) for target in report.diagnosis.targets)
+    shown: set[tuple[str, str]] = set()
+    targets = "".join(_Card(report, target, shown).html() for target in report.diagnosis.targets)
     rest = f"{devices(report.facts)}{environments(report.facts)}{_hidden(report)}"
     body = (
         f'{_head(report)}<main class="wrap" id="main" tabindex="-1"><div class="columns">'
@@ -88,65 +89,80 @@ def _step(step: Step) -> str:
     )
 
 
-def _target(report: Report, target: TargetDiagnosis) -> str:
-    tone = TONES[target.primary.severity] if target.primary else VERDICTS[target.verdict][0]
-    parts = [
-        f'<section class="card target primary {tone}">'
-        f"<header><h2>{esc(target.subject)}</h2>{badge(target.verdict)}</header>"
-    ]
-    if target.primary:
-        parts.append(_primary(report, target, target.primary))
-    rest = [f for f in target.findings if f is not target.primary]
-    parts.append(_also(report, target, rest))
-    parts.append(_candidates(target))
-    parts += [_missing(target), _counts(target)]
-    return "".join(parts) + "</section>"
+class _Card:
+    """The card of one target. What an earlier card said in full is only named again."""
 
+    def __init__(
+        self, report: Report, target: TargetDiagnosis, shown: set[tuple[str, str]]
+    ) -> None:
+        self.report = report
+        self.target = target
+        self._shown = shown
 
-def _primary(report: Report, target: TargetDiagnosis, finding: Finding) -> str:
-    page_of_rule = rule_page(finding.code)
-    sections = page_of_rule.sections if page_of_rule else {}
-    why = sections.get("Why", "")
-    return (
-        f"<h3>{title_of(finding.cause)}</h3>"
-        f'<p class="lead">{esc(finding.message)}</p>'
-        + (f'<p class="why"><b>Why:</b> {esc(why)}</p>' if why else "")
-        + f"{_extrapolated(finding)}{evidence(finding)}"
-        f"{fixes(finding.remedies, sections.get('How to fix', ''))}"
-        f"{sources(finding)}{_tags(report, target, finding)}"
-    )
+    def html(self) -> str:
+        target = self.target
+        tone = TONES[target.primary.severity] if target.primary else VERDICTS[target.verdict][0]
+        head = f"<header><h2>{esc(target.subject)}</h2>{badge(target.verdict)}</header>"
+        first = self._primary(target.primary) if target.primary else ""
+        inside = (
+            f"{head}{first}{self._also()}{_candidates(target)}{_missing(target)}{_counts(target)}"
+        )
+        return f'<section class="card target primary {tone}">{inside}</section>'
 
+    def _primary(self, finding: Finding) -> str:
+        head = f'<h3>{title_of(finding.cause)}</h3><p class="lead">{esc(finding.message)}</p>'
+        if self._is_repeated(finding):
+            return f'{head}<p class="why">As above.</p>'
+        page_of_rule = rule_page(finding.code)
+        sections = page_of_rule.sections if page_of_rule else {}
+        why = sections.get("Why", "")
+        return (
+            head
+            + (f'<p class="why"><b>Why:</b> {esc(why)}</p>' if why else "")
+            + f"{_extrapolated(finding)}{evidence(finding)}"
+            f"{fixes(finding.remedies, sections.get('How to fix', ''))}"
+            f"{sources(finding)}{self._tags(finding)}"
+        )
 
-def _tags(report: Report, target: TargetDiagnosis, finding: Finding) -> str:
-    known = " · known from the baseline" if is_known(report, target.subject, finding) else ""
-    return (
-        f'<p class="note">{finding.severity.value} on the rung <b>{finding.rung.value}</b>{known}'
-        f" · more: <code>doctor explain {esc(finding.code)}</code></p>"
-    )
+    def _is_repeated(self, finding: Finding) -> bool:
+        key = (finding.code, finding.message)
+        repeated = key in self._shown
+        self._shown.add(key)
+        return repeated
+
+    def _tags(self, finding: Finding) -> str:
+        is_old = is_known(self.report, self.target.subject, finding)
+        known = " · known from the baseline" if is_old else ""
+        return (
+            f'<p class="note">{finding.severity.value} on the rung <b>{finding.rung.value}</b>'
+            f"{known} · more: <code>doctor explain {esc(finding.code)}</code></p>"
+        )
+
+    def _also(self) -> str:
+        rest = [f for f in self.target.findings if f is not self.target.primary]
+        if not rest:
+            return ""
+        heading = "Found as well; often a consequence" if self.target.primary else "Good to know"
+        rows = "".join(self._other(finding) for finding in rest[:_OTHERS_SHOWN])
+        more = len(rest) - _OTHERS_SHOWN
+        note = f'<p class="note">and {more} more; the JSON has them all</p>' if more > 0 else ""
+        return f'<div class="also"><p>{heading}</p>{rows}{note}</div>'
+
+    def _other(self, finding: Finding) -> str:
+        tone, word = TONES[finding.severity], STATES[finding.severity.value][1]
+        line = f"<b>{title_of(finding.cause)}</b> ({word}): {esc(finding.message)}"
+        if self._is_repeated(finding):
+            return f'<p class="repeated {tone}">{line}</p>'
+        return (
+            f'<details class="{tone}"><summary>{line}</summary>{evidence(finding)}'
+            f"{fixes(finding.remedies)}{sources(finding)}{self._tags(finding)}</details>"
+        )
 
 
 def _extrapolated(finding: Finding) -> str:
     if not finding.extrapolated:
         return ""
     return f'<p class="why">Extrapolated from {esc(finding.extrapolated)}.</p>'
-
-
-def _also(report: Report, target: TargetDiagnosis, rest: list[Finding]) -> str:
-    if not rest:
-        return ""
-    heading = "Found as well; often a consequence" if target.primary else "Good to know"
-    rows = "".join(_other(report, target, finding) for finding in rest)
-    return f'<div class="also"><p>{heading}</p>{rows}</div>'
-
-
-def _other(report: Report, target: TargetDiagnosis, finding: Finding) -> str:
-    tone = TONES[finding.severity]
-    word = STATES[finding.severity.value][1]
-    return (
-        f'<details class="{tone}"><summary><b>{title_of(finding.cause)}</b> ({word}): '
-        f"{esc(finding.message)}</summary>{evidence(finding)}{fixes(finding.remedies)}"
-        f"{sources(finding)}{_tags(report, target, finding)}</details>"
-    )
 
 
 def _candidates(target: TargetDiagnosis) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,13 @@ def test_the_keyboard_reaches_the_report(folder: Path, browser: Any) -> None:
 
 def test_a_page_is_small(folder: Path) -> None:
     assert all(path.stat().st_size <= 300_000 for path in folder.iterdir())
+    # Thirty environments with the same forty faults.
+    report = load("broken")
+    target = report.diagnosis.targets[0]
+    findings = tuple(replace(target.findings[0], message=f"fault {n}") for n in range(40))
+    many = (replace(target, findings=findings, primary=findings[0]),) * 30
+    crowded = replace(report, diagnosis=replace(report.diagnosis, targets=many))
+    assert len(renderer("html")(crowded, Style())) <= 300_000
 
 
 def test_printed_it_is_whole(folder: Path, browser: Any) -> None:
