@@ -80,6 +80,7 @@ def command(
     4 nothing could be measured, 130 interrupted.
     """
     from doctor.matrix import load_matrix
+    from doctor.report import Style
     from doctor.report.bench import renderer
     from doctor.report.bench_progress import BenchProgress
     from doctor.report.output import emit, parse_outputs, terminal_style, write_whole
@@ -103,8 +104,8 @@ def command(
         progress.close()
     if saved:
         outcome = against(outcome, saved, tolerance / 100)
-    style = terminal_style(sys.stdout, verbose)
+    # First what cannot fail on a wrong path: a measurement is not to be lost.
+    emit(renderer(form)(outcome, terminal_style(sys.stdout, verbose)))
     for name, path in files:
-        write_whole(path, renderer(name)(outcome, style))
-    emit(renderer(form)(outcome, style))
+        write_whole(path, renderer(name)(outcome, Style(verbose=verbose)))
     ctx.exit(int(EXIT_CODES[outcome.verdict]))

@@ -32,8 +32,9 @@ FORMATS: dict[str, str] = {
     "html": "doctor.report.bench_html",
 }
 _CODES = {"FAIL": "31", "WORSE": "31", "warn": "33", "ok": "32", "better": "32"}
-# What a narrow page leaves out.
-_NARROW = ("requests/s", "p95")
+# What a narrow page leaves out, in this order: places in HEADINGS.
+_SPARE = ((6, 9), (4,), (11, 12), (14,), (13,))
+_KNEE = "  <- knee"
 
 
 def renderer(name: str) -> Renderer:
@@ -61,13 +62,29 @@ def render(outcome: BenchOutcome, style: Style) -> str:
 def _loads(outcome: BenchOutcome, style: Style) -> Iterator[str]:
     if not outcome.levels:
         return
-    wide = style.verbose
-    keep = [n for n, name in enumerate(HEADINGS) if wide or name not in _NARROW]
-    rows = [[row[n] for n in keep] for row in (HEADINGS, *map(cells, outcome.levels))]
+    rows: Sequence[Sequence[str]] = [HEADINGS, *map(cells, outcome.levels)]
+    # The knee's mark stands beside the table.
+    rows = rows if style.verbose else _fitted(rows, style.width - len(_KNEE))
     knee = outcome.knee.level + 1 if outcome.knee and outcome.knee.is_reached else None
     for place, line in enumerate(_table(rows)):
-        yield line + ("  <- knee" if place == knee else "")
+        yield line + (_KNEE if place == knee else "")
     yield ""
+
+
+def _fitted(rows: Sequence[Sequence[str]], width: int) -> Sequence[Sequence[str]]:
+    """The rows without columns in which nothing stands, and no wider than the page if possible."""
+    dropped = {n for n in range(len(HEADINGS)) if all(row[n] == "-" for row in rows[1:])}
+    kept = _without(rows, dropped)
+    for spare in _SPARE:
+        if len(next(_table(kept))) <= width:
+            break
+        dropped.update(spare)
+        kept = _without(rows, dropped)
+    return kept
+
+
+def _without(rows: Sequence[Sequence[str]], dropped: set[int]) -> list[list[str]]:
+    return [[cell for n, cell in enumerate(row) if n not in dropped] for row in rows]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from doctor.errors import UsageError
 
 _LONGEST = 4096
+# So many characters of a key at the end of a text are no chance.
+_TELLING = 4
 _HINT = "write env:NAME or file:PATH; the key itself would be seen in the process list"
 
 
@@ -23,8 +25,14 @@ class Secret:
         return self.reference
 
     def hide(self, text: str) -> str:
-        """The text without the key."""
-        return text.replace(self.value, f"<{self.reference}>") if self.value else text
+        """The text without the key, nor the beginning of one at which the text was cut off."""
+        if not self.value:
+            return text
+        shown = text.replace(self.value, f"<{self.reference}>")
+        for length in range(min(len(self.value), len(shown)), _TELLING - 1, -1):
+            if shown.endswith(self.value[:length]):
+                return f"{shown[:-length]}<{self.reference}>"
+        return shown
 
 
 def read_secret(reference: str) -> Secret:

@@ -21,6 +21,7 @@ from doctor.smoke.bench.run import Progress, bench
 from doctor.smoke.bench.sample import Sample, take
 from doctor.smoke.calls import CallFault, Piece, Request, Trouble, Usage
 from doctor.smoke.client import Client
+from doctor.smoke.secret import Secret
 from tests.smoke.timed import Profile, Timed
 
 pytestmark = pytest.mark.real
@@ -339,3 +340,10 @@ def test_a_key_is_sent_and_never_shown(matrix: Matrix, tmp_path: object) -> None
         del os.environ["BENCH_TEST_KEY"]
     assert outcome.levels[0].succeeded == 2
     assert "canary" not in repr(outcome)
+
+
+@pytest.mark.parametrize("length", range(4, 10))
+def test_a_key_that_was_cut_off_is_hidden_too(length: int) -> None:
+    key = Secret("env:K", "canary-77")
+    assert key.hide(f"you sent {key.value[:length]}") == "you sent <env:K>"
+    assert key.hide(f"{key.value} and can") == "<env:K> and can"

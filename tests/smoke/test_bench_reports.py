@@ -76,7 +76,7 @@ def saved(tmp_path: Path, found: BenchOutcome, name: str = "before.json") -> Sav
 
 
 def test_a_table_with_what_it_means() -> None:
-    text = renderer("text")(outcome(), Style())
+    text = renderer("text")(outcome(), Style(width=120))
     assert "bench smol at http://127.0.0.1:1" in text
     assert re.search(r"^2 at once +120 +0 .* 50 % +3", text, re.MULTILINE)
     assert "no knee: throughput still rose at 8 at once" in text

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from doctor.smoke.calls import CallFault, Piece, Request, Usage
 from doctor.smoke.client import Client
 
-_WORDS = 200
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -84,7 +82,7 @@ async def take(
             async for at, piece in pieces:
                 course.add(at - began, piece)
     except CallFault as failure:
-        fault, words = failure.trouble.value, failure.text[:_WORDS]
+        fault, words = failure.trouble.value, failure.text
         fault = f"http-{failure.status}" if failure.status not in (0, 200) else fault
     ended = time.monotonic() - began
     usage = course.usage or Usage(0, 0)

@@ -18,6 +18,7 @@ from doctor.smoke.bench.lengths import Lengths, Pair
 from doctor.smoke.bench.prompts import Measure, Prose, measured
 from doctor.smoke.calls import CallFault, Completion, Request, Trouble
 from doctor.smoke.client import Client
+from doctor.smoke.secret import Secret
 
 # A server answers so if it does not know a path, or does not take a form of request.
 _NOT_THIS_WAY = frozenset({400, 404, 405, 415, 422, 501})
@@ -66,10 +67,10 @@ async def agree(client: Client, ask: BenchAsk) -> tuple[Terms, Lengths]:
         terms = replace(terms, measure=measure)
         return await _fitted(client, replace(terms, context=declared), prose, ask.lengths)
     except CallFault as fault:
-        raise _no_terms(fault) from None
+        raise _no_terms(fault, ask.key) from None
 
 
-def _no_terms(fault: CallFault) -> DoctorError:
+def _no_terms(fault: CallFault, key: Secret) -> DoctorError:
     # A server that loads its model, or has too much to do.
     waits = fault.status == 503
     hints = {
@@ -78,7 +79,7 @@ def _no_terms(fault: CallFault) -> DoctorError:
         Trouble.TIMED_OUT: "is it loading? allow more with --timeout",
     }
     status = f" {fault.status}" if fault.status not in (0, 200) else ""
-    text = f"the server cannot be measured: {fault.trouble.value}{status}: {fault.text}"
+    text = f"the server cannot be measured: {fault.trouble.value}{status}: {key.hide(fault.text)}"
     hint = "try again when it is ready" if waits else hints.get(fault.trouble)
     return DoctorError(text, hint or "doctor smoke URL tells more")
 
