@@ -13,6 +13,7 @@ from doctor.intake.names import engine_name
 from doctor.intake.stated import Stated, number, plain_text, truth
 
 _MAX_ITEMS = 200
+_NAMED = re.compile(r"(.{1,60}?)(?:\s{0,3}==\s{0,3}|\s{1,3}v?)(\d\S{0,60}|b\d{3,9})")
 _WORDS = frozenset({"quantization", "dtype", "kv_cache_dtype", "attention_backend", "load_format"})
 _CONFIG_KEYS = frozenset(
     {
@@ -31,7 +32,8 @@ _CONFIG_KEYS = frozenset(
 
 def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload | None:
     """The engine that a report names, or else the one among its packages."""
-    engine = engine_name(report.text("engine")) or _engine_among(packages)
+    named, stated = _split(report.text("engine"))
+    engine = engine_name(named) or _engine_among(packages)
     if not engine:
         return None
     args = _arguments(report.table("engine_args"))
@@ -41,12 +43,19 @@ def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload |
         id=engine,
         engine=engine,
         scope=SCOPE,
-        version=_version(engine, packages),
+        version=_version(engine, packages, stated),
         args=seen(args, "engine_args", partial=True) if args else UNSTATED,
         model=seen(model, "engine_args", partial=True) if model else UNSTATED,
         measured=_measured(report.table("measured")),
         plan=seen(plan, "engine_plan", partial=True) if plan else UNSTATED,
     )
+
+
+def _split(text: str) -> tuple[str, Version | None]:
+    """Take "vLLM 0.20.0" or "vllm==0.20.0" apart; a name may hold blanks itself."""
+    match = _NAMED.fullmatch(text.strip())
+    version = Version.maybe(match[2]) if match else None
+    return (match[1], version) if match and version else (text, None)
 
 
 def _engine_among(packages: tuple[Package, ...]) -> str:
@@ -55,12 +64,14 @@ def _engine_among(packages: tuple[Package, ...]) -> str:
     return next(found, "")
 
 
-def _version(engine: str, packages: tuple[Package, ...]) -> Reading[Version]:
+def _version(
+    engine: str, packages: tuple[Package, ...], stated: Version | None
+) -> Reading[Version]:
     for name in carriers(engine):
         for package in packages:
             if package.name == name and package.version:
                 return seen(package.version, f"packages.{name}")
-    return UNSTATED
+    return seen(stated, "engine") if stated else UNSTATED
 
 
 def _arguments(table: Stated) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""Does the engine find a device of a kind that it has builds for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Device, Missing, MissingFact
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.framework import wants_cpu
+from doctor.rules.settings import covering
+from doctor.rules.software import Software, engine
+
+# What reports about a host itself name in place of an engine.
+_NO_ENGINES = frozenset({"driver", "cuda", "container-toolkit", "gpu-operator"})
+_UNSTATED = Missing.NOT_STATED
+_LOOK = Remedy(
+    "if this machine has a card, see whether its bus shows it",
+    ("lspci -nn | grep -iE '3d|vga|display|processing'",),
+)
+
+
+@rule("DEV105", cause="gpu-not-visible", severity=Severity.ERROR, gate=True)
+def no_device_for_engine(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine needs an accelerator, and this host shows none that it has builds for.
+
+    What: the devices of the host against what the matrix says that the engine cannot run
+        without.
+    Why: the engine looks for a device when it starts and stops where it finds none; builds
+        for the CPU are packages of their own.
+    How to fix: the engine's CPU build, an engine for this kind of device, or, if the host
+        has a card, what keeps it from being seen.
+    Silent when: a CPU run or build is asked for, or the engine runs anywhere. Of an engine
+        that the matrix does not know nothing can be told.
+    Sources: installation pages and issue threads of the engines (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    if matrix.canonical(found.name) is None and found.name not in _NO_ENGINES:
+        raise MissingFact(f"what {found.name} needs: the matrix does not know it", _UNSTATED)
+    claims = covering(matrix, found, "platform", "no-accelerator")
+    if not claims:
+        raise NotApplicable(f"nothing says that {found.name} needs an accelerator")
+    if wants_cpu(case):
+        raise NotApplicable("a CPU run was asked for")
+    devices = case.facts.devices.present("devices") or ()
+    if case.facts.devices.partial:
+        raise MissingFact("devices, all of them", _UNSTATED, case.facts.devices.at)
+    for match in claims:
+        wanted = match.claim.data.get("vendors") or ()
+        if not any(d.vendor in wanted for d in devices) if wanted else not devices:
+            yield _fault(case, found, match, devices)
+            return
+
+
+def _fault(case: Case, found: Software, match: ClaimMatch, devices: tuple[Device, ...]) -> Fault:
+    here = ", ".join(dict.fromkeys(d.name.value or d.vendor for d in devices))
+    claim = match.claim
+    return Fault(
+        message=f"{found.label} has no device here: {claim.text}",
+        evidence=(
+            Evidence(f"devices: {here}" if here else "no accelerator", case.facts.devices.at),
+            found.evidence,
+        ),
+        remedies=(Remedy(claim.remedy), _LOOK),
+        sources=tuple(claim.source),
+        extrapolated=match.extrapolated,
+    )
+
+
+RULES = (no_device_for_engine,)
