@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.parse import unquote, urldefrag, urlsplit
 
-from doctor.matrix.index import IndexFile
+from doctor.matrix.index import IndexFile, joined
 
 _MOST = 200_000
 
@@ -29,7 +29,7 @@ def anchors(text: str, base: str) -> Iterator[IndexFile]:
     parser = _Anchors()
     parser.feed(text)
     for attributes in parser.found:
-        address, fragment = urldefrag(urljoin(base, attributes.get("href", "")))
+        address, fragment = urldefrag(joined(base, attributes.get("href", "")))
         name = unquote(urlsplit(address).path.rpartition("/")[2])
         if not name:
             continue

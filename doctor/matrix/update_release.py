@@ -12,10 +12,13 @@ from doctor.matrix.index import IndexFile
 from doctor.matrix.model import Artefact, Confidence, Release
 
 _WHEEL = re.compile(
-    r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(?:-(?P<build>\d[^-]*))?"
-    r"-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl"
+    r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[\w.+!]+)(?:-(?P<build>\d[\w.]*))?"
+    r"-(?P<python>[\w.]+)-(?P<abi>[\w.]+)-(?P<platform>[\w.]+)\.whl",
+    re.ASCII,
 )
-_SDIST = re.compile(r"(?P<name>[A-Za-z0-9_.-]+?)-(?P<version>\d[^-]*)\.(?:tar\.gz|zip)")
+_SDIST = re.compile(
+    r"(?P<name>[A-Za-z0-9_.-]+?)-(?P<version>\d[\w.+!]*)\.(?:tar\.gz|zip)", re.ASCII
+)
 _MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
 _OLD_TAGS = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
 _ARCHS = ("x86_64", "aarch64")
