@@ -19,7 +19,7 @@ from tests.provision.sandbox import Sandbox
 POINTS = range(1, 10)
 VICTIMS = ("doctor", "ansible-playbook")
 WAYS = ("resume", "rollback")
-SAMPLE = random.Random(20261129).sample(
+SAMPLE = random.Random(20261129).sample(  # noqa: S311 - any moment will do
     [(v, p, w) for v in VICTIMS for p in POINTS for w in WAYS], 3
 )  # fmt: skip
 ALL = [(v, p, WAYS[(p + n) % 2]) for n, v in enumerate(VICTIMS) for p in POINTS]
@@ -42,7 +42,7 @@ def _kill_and_mend(box: Sandbox, victim: str, point: int, way: str) -> None:
     profile = box.profile()
     process = _applying(box, profile)
     _wait_for_entry(box, process, point)
-    time.sleep(random.Random(point).uniform(0, 1.5))
+    time.sleep(random.Random(point).uniform(0, 1.5))  # noqa: S311 - any moment will do
     _kill(box, process, victim)
     process.communicate(timeout=PATIENCE_S)
 
@@ -101,5 +101,4 @@ def _kill(box: Sandbox, process: subprocess.Popen[str], victim: str) -> None:
 def _playbooks(box: Sandbox) -> Iterator[int]:
     """The first process of Ansible: the child that doctor itself started."""
     for run in box.runs[-1:]:
-        for pid in sorted(box.processes(f"DOCTOR_RUN={run.name}"))[:1]:
-            yield pid
+        yield from sorted(box.processes(f"DOCTOR_RUN={run.name}"))[:1]
