@@ -5,12 +5,14 @@ GitHub shows ten of each kind in a step; errors and primary findings come first.
 
 from __future__ import annotations
 
-from doctor.findings import Finding, Severity
+from doctor.findings import Finding, Severity, Verdict
 from doctor.report import Fleet, Report, Style
 from doctor.report.clean import clean_line
 from doctor.report.fingerprint import is_known
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+_MISSING_SHOWN = 8
 
 
 def render(report: Report, style: Style) -> str:
@@ -43,19 +45,34 @@ def _entries(report: Report, style: Style) -> list[tuple[tuple[int, bool], str]]
             known = is_known(report, target.subject, finding)
             rank = (2 if known else -finding.severity.weight, finding is not target.primary)
             entries.append((rank, _line(report, target.subject, finding, known)))
-    return entries
+    unsure = (-Severity.WARNING.weight, True)
+    return [*entries, *((unsure, line) for line in _undecided(report))]
 
 
 def _line(report: Report, target: str, finding: Finding, known: bool) -> str:
     command = "notice" if known else _COMMANDS[finding.severity]
-    place = {"file": report.paths[0], "line": "1"} if report.paths else {}
     title = {"title": f"{finding.cause} [{finding.code}]{' (known)' if known else ''}"}
     subject = "/".join(part for part in (report.name, target) if part)
     text = f"{subject}: {finding.message}"
     for remedy in finding.remedies[:1]:
         text += f"\nfix: {remedy.action}"
         text += "".join(f"\n$ {command}" for command in remedy.commands)
-    return _command(command, {**place, **title}, text)
+    return _command(command, {**_place(report), **title}, text)
+
+
+def _undecided(report: Report) -> list[str]:
+    """What was not known of targets that could not be judged."""
+    lines = []
+    for target in report.diagnosis.targets:
+        if target.verdict is Verdict.CANNOT_TELL:
+            subject = "/".join(part for part in (report.name, target.subject) if part)
+            text = f"{subject}: not known: {', '.join(target.missing[:_MISSING_SHOWN])}"
+            lines.append(_command("warning", {**_place(report), "title": "cannot tell"}, text))
+    return lines
+
+
+def _place(report: Report) -> dict[str, str]:
+    return {"file": report.paths[0], "line": "1"} if report.paths else {}
 
 
 def _hidden(report: Report) -> list[str]:

@@ -66,7 +66,8 @@ def _names(hosts: Sequence[str], style: Style) -> str:
 
 def _wrapped(text: str, style: Style) -> list[str]:
     room = max(style.width - _INDENT, 20)
-    return [" " * _INDENT + line for line in textwrap.wrap(clean_line(text, 4000), room)]
+    lines = textwrap.wrap(clean_line(text, 4000), room, break_on_hyphens=False)
+    return [" " * _INDENT + line for line in lines]
 
 
 def _spread(fleet: Fleet, style: Style) -> Iterator[str]:

@@ -49,7 +49,7 @@ def _page(page: Page, style: Style) -> list[str]:
 def _field(label: str, text: str, style: Style) -> list[str]:
     if not text:
         return []
-    first, *rest = textwrap.wrap(text, max(style.width - _LABEL, 20))
+    first, *rest = textwrap.wrap(text, max(style.width - _LABEL, 20), break_on_hyphens=False)
     return [f"{label:<{_LABEL}}{first}", *(" " * _LABEL + line for line in rest)]
 
 

@@ -56,7 +56,7 @@ class _Page:
     def _hang(self, text: str, first: str, indent: int) -> list[str]:
         """`text` wrapped after `first`, which is `indent` columns wide without its colours."""
         room = max(self.style.width - indent, 20)
-        head, *rest = textwrap.wrap(text, room) or [""]
+        head, *rest = textwrap.wrap(text, room, break_on_hyphens=False) or [""]
         return [first + head, *(" " * indent + line for line in rest)]
 
     def _field(self, label: str, text: str) -> list[str]:
