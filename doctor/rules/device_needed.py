@@ -9,6 +9,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.framework import wants_cpu
+from doctor.rules.image_facts import known_image
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, engine
 
@@ -41,8 +42,9 @@ def no_device_for_engine(case: Case, matrix: Matrix) -> Iterator[Fault]:
     claims = covering(matrix, found, "platform", "no-accelerator")
     if not claims:
         raise NotApplicable(f"nothing says that {found.name} needs an accelerator")
-    if wants_cpu(case):
-        raise NotApplicable("a CPU run was asked for")
+    image = known_image(case.scope, matrix)
+    if wants_cpu(case) or (image is not None and image.vendor in ("cpu", "any")):
+        raise NotApplicable("a CPU run or build was asked for")
     devices = case.facts.devices.present("devices") or ()
     if case.facts.devices.partial:
         raise MissingFact("devices, all of them", _UNSTATED, case.facts.devices.at)
