@@ -36,7 +36,7 @@ LAYERS = (
     ("report",),
     ("gate",),
     ("fleets",),
-    ("checkup",),
+    ("checkup", "diffing", "resolving", "updating"),
     ("cli",),
     ("__main__",),
 )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -119,29 +119,33 @@ def unsafe_yaml(variables: dict[str, Any]) -> str:
     return yaml.dump(variables, Dumper=_UnsafeDumper, sort_keys=True, width=1 << 20)
 
 
-class _UnsafeDumper(yaml.SafeDumper):
-    """Tags each text; the keys of variables are names of our own."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Write equal values out each time."""
-        del data
-        return True
-
-
-def _unsafe_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+def _unsafe_text(dumper: Any, text: str) -> yaml.Node:
     # Ansible reads a tagged empty text as nothing at all.
-    return dumper.represent_scalar("!unsafe" if text else "tag:yaml.org,2002:str", text, style='"')
+    tag = "!unsafe" if text else "tag:yaml.org,2002:str"
+    node: yaml.Node = dumper.represent_scalar(tag, text, style='"')
+    return node
 
 
-def _mapping(dumper: yaml.SafeDumper, data: dict[str, Any]) -> yaml.Node:
+def _mapping(dumper: Any, data: dict[str, Any]) -> yaml.Node:
     pairs = [
         (dumper.represent_str(key), dumper.represent_data(value)) for key, value in data.items()
     ]
     return yaml.MappingNode("tag:yaml.org,2002:map", pairs)
 
 
-_UnsafeDumper.add_representer(str, _unsafe_text)
-_UnsafeDumper.add_representer(dict, _mapping)
+class _UnsafeDumper(yaml.SafeDumper):
+    """Tags each text; the keys of variables are names of our own."""
+
+    yaml_representers: ClassVar[dict[Any, Any]] = {
+        **yaml.SafeDumper.yaml_representers,
+        str: _unsafe_text,
+        dict: _mapping,
+    }
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Write equal values out each time."""
+        del data
+        return True
 
 
 def ansible_environment(folder: Path, run: str) -> dict[str, str]:
