@@ -9,6 +9,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import each, is_absent
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.image_facts import known_image
 from doctor.rules.settings import covering
 from doctor.rules.software import software
 
@@ -26,12 +27,15 @@ _CONFIGURE = Remedy(
 )
 
 
-def _container_engine(case: Case) -> ContainerEngine:
+def _container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
     """The engine of a target that is a container; `NotApplicable` for anything else."""
     if case.scope.kind not in _INSIDE:
         raise NotApplicable("not a container")
     if case.facts.devices.is_known and case.facts.devices.value and not case.nvidia_devices:
         raise NotApplicable("no nvidia device")
+    image = known_image(case.scope, matrix)
+    if image is not None and image.vendor not in ("nvidia", "any"):
+        raise NotApplicable(f"an image for {image.vendor} devices")
     return case.facts.container_engine.known("container_engine")
 
 
@@ -51,7 +55,7 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if case.scope.kind in _INSIDE and is_absent(case, TOOLKIT_DOMAIN):
         yield _without_toolkit(case)
         return
-    box = _container_engine(case)
+    box = _container_engine(case, matrix)
     if case.scope.devices_visible.value:
         raise NotApplicable("the container has devices")
     runtimes = box.runtimes.known("container_engine.runtimes")
@@ -108,7 +112,7 @@ def client_talks_to_desktop(case: Case, matrix: Matrix) -> Iterator[Fault]:
         GPUs of its own.
     Sources: Docker documentation, contexts; nvidia-container-toolkit issue 814.
     """
-    box = _container_engine(case)
+    box = _container_engine(case, matrix)
     if case.facts.host.platform.value == "wsl2":
         raise NotApplicable("Docker Desktop has GPUs on WSL")
     context = box.context.known("container_engine.context")
@@ -136,7 +140,7 @@ def rootless_with_cgroups(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the engine runs as root, or the setting is on.
     Sources: NVIDIA Container Toolkit documentation, rootless mode.
     """
-    box = _container_engine(case)
+    box = _container_engine(case, matrix)
     if box.rootless.known("container_engine.rootless") is False:
         raise NotApplicable("the engine runs as root")
     config = box.config.known("container_engine.config")
@@ -169,7 +173,7 @@ def cdi_of_another_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: both agree, or there is no description.
     Sources: NVIDIA Container Toolkit documentation, CDI support.
     """
-    box = _container_engine(case)
+    box = _container_engine(case, matrix)
     described = box.cdi_driver.present("container_engine.cdi_driver")
     if described is None:
         raise NotApplicable("no CDI description")
