@@ -32,11 +32,11 @@ LAYERS = (
     ("provision",),
     ("images",),
     ("examine", "scanning"),
-    ("fitting",),
+    ("fitting", "diffing", "updating"),
     ("report",),
     ("gate",),
     ("fleets",),
-    ("checkup", "diffing", "resolving", "updating"),
+    ("checkup", "resolving"),
     ("cli",),
     ("__main__",),
 )
