@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
-from doctor.diagnose import diagnose
+from doctor.diagnose import HOST_SCOPE, diagnose, overall
 from doctor.errors import ExitCode, UsageError
 from doctor.examine import Sources, gather, parse_engine, request_of
 from doctor.facts import Facts, LogText, Workload, seen
-from doctor.findings import OutcomeKind, Verdict
+from doctor.findings import Diagnosis, OutcomeKind, Verdict
+from doctor.logs import suspect
 from doctor.matrix import load_matrix
 from doctor.report import Fleet, Report
 from doctor.report.fingerprint import is_known
 
-LOG_LIMIT = 64 << 20
+_NOTHING_KNOWN = "no line of this log is an error that doctor knows"
 _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
 
 
@@ -29,11 +29,13 @@ def check(sources: Sources, engine: str = "", model: str = "") -> Report:
 def read_log(path: str, sources: Sources, engine: str = "") -> Report:
     """Judge a log, with what it tells of the host and the facts of `sources`.
 
-    Raises UsageError for input that cannot be read.
+    A log in which no error is known leaves open what it was handed over for. Raises
+    UsageError for input that cannot be read.
     """
+    from doctor.intake.detect import label_of, read_text
     from doctor.intake.merge import merge
 
-    text = _text_of(path)
+    text = read_text(path)
     told, formats = _told_by(text, path)
     stated = gather(sources).facts if sources.facts else Facts()
     facts = merge(stated, told)
@@ -42,9 +44,22 @@ def read_log(path: str, sources: Sources, engine: str = "") -> Report:
     judged = replace(
         facts, workloads=(workload,), logs=tuple(replace(log, workload="") for log in logs)
     )
-    source = f"{path}: {', '.join(formats)}" if formats else path
+    matrix = load_matrix()
+    diagnosis, notes = diagnose(judged, matrix), tuple[str, ...]()
+    if suspect(judged, judged.scope(workload.scope) or HOST_SCOPE, workload, matrix) is None:
+        diagnosis, notes = _left_open(diagnosis), (_NOTHING_KNOWN,)
+    source = f"{label_of(path)}: {', '.join(formats)}" if formats else label_of(path)
     paths = () if path == "-" else (path,)
-    return Report(judged, diagnose(judged, load_matrix()), source, paths=paths)
+    return Report(judged, diagnosis, source, paths=paths, notes=notes)
+
+
+def _left_open(diagnosis: Diagnosis) -> Diagnosis:
+    """Of what passed it cannot be told whether it works: somebody has a reason to ask."""
+    targets = tuple(
+        replace(t, verdict=Verdict.CANNOT_TELL) if t.verdict is Verdict.PASS else t
+        for t in diagnosis.targets
+    )
+    return replace(diagnosis, targets=targets, verdict=overall(targets))
 
 
 def _told_by(text: str, path: str) -> tuple[Facts, tuple[str, ...]]:
@@ -64,14 +79,6 @@ def _workload(facts: Facts, engine: str) -> Workload:
     known = next((w for w in facts.workloads if name in ("", w.engine)), None)
     workload = known or Workload("log", name)
     return replace(workload, version=seen(version, "--engine")) if version else workload
-
-
-def _text_of(path: str) -> str:
-    from doctor.intake.detect import read_text
-
-    if path != "-":
-        return read_text(path)
-    return sys.stdin.buffer.read(LOG_LIMIT).decode("utf-8", "replace")
 
 
 def exit_code(report: Report, fail_on: str, strict: bool, asked: bool) -> ExitCode:

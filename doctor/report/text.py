@@ -43,8 +43,10 @@ class _Page:
     def whole(self) -> list[str]:
         """Everything, in the order in which a person looks at it."""
         report = self.report
-        lines = [] if report.source == "this host" else [clean_line(report.source), ""]
-        for step in ladder(report.facts, report.diagnosis):
+        steps = ladder(report.facts, report.diagnosis)
+        lines = [] if report.source == "this host" else [clean_line(report.source)]
+        lines += [""] if lines and steps else []
+        for step in steps:
             lines += self._step(step)
         for target in report.diagnosis.targets:
             lines += ["", *self._target(target)]
@@ -159,7 +161,7 @@ class _Page:
             return self._field("unknown", clean_line(", ".join(named), _LONG))
         if target.verdict is not Verdict.CANNOT_TELL:
             return []
-        named = deciding(target) or list(target.missing)
+        named = deciding(target) if target.outcomes else list(target.missing)
         lines = []
         for text in named[:_MISSING_SHOWN]:
             lines += self._field("unknown", clean_line(text, 1000))
