@@ -124,7 +124,8 @@ class Worker:
         journal = self.run.journal
         if any(step.undo == NEEDS_REBOOT for step in plan.steps):
             return Outcome(GIVEN_UP, self.run.name, failure)
-        kept = [step.title for step in plan.steps if step.undo == NONE]
+        done = {entry.step for entry in journal.read() if entry.event == DONE}
+        kept = [step.title for step in plan.steps if step.undo == NONE and step.name in done]
         failure += "".join(f"\nnot taken back: {title}" for title in kept)
         journal.write(BACK, text=failure)
         try:

@@ -11,6 +11,7 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from doctor.errors import RemoteError, UsageError
 
@@ -100,5 +101,9 @@ def parse_target(text: str, ssh_config: str = "") -> Target:
             f"--on {text[:80]!r} is no target",
             "write local, ssh://[user@]host[:port] or docker://name",
         )
+    if ssh_config and not Path(ssh_config).is_file():
+        raise UsageError(f"--ssh-config {ssh_config[:200]}: no such file", "name a file for ssh -F")
+    # Ansible starts ssh from another folder.
+    ssh_config = str(Path(ssh_config).absolute()) if ssh_config else ""
     port = int(match["port"] or 0)
     return Target(match["kind"], match["host"], match["user"] or "", port, ssh_config)

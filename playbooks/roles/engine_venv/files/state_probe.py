@@ -199,8 +199,25 @@ def _text(path: str, limit: int = FILE_LIMIT) -> str | None:
 
 
 def _processes(home: str) -> list[dict[str, Any]]:
-    """Processes that were started for this service: its folder is in their environment."""
-    return _with_environment("DOCTOR_SERVICE=" + home)
+    """Processes that were started for this service: its folder is in their environment.
+
+    The engine is also written down by its runner: in a container root may not read the
+    environment of another account.
+    """
+    found = _with_environment("DOCTOR_SERVICE=" + home)
+    try:
+        noted = json.loads(_text(os.path.join(home, "run", "engine.json")) or "")
+        pid, start, config = int(noted["pid"]), noted["start"], str(noted["config"])
+    except (ValueError, KeyError, TypeError):
+        return found
+    argv = _argv(pid)
+    if argv and _start_time(pid) == start and pid not in [p["pid"] for p in found]:
+        found.append({"pid": pid, "argv": argv, "config": config})
+    return found
+
+
+def _argv(pid: int) -> list[str]:
+    return _bytes(f"/proc/{pid}/cmdline").decode("utf-8", "replace").split("\0")[:-1]
 
 
 def end_marked(run: str) -> int:
@@ -229,7 +246,7 @@ def _with_environment(entry: str) -> list[dict[str, Any]]:
         environ = _bytes("/proc/" + name + "/environ").split(b"\0")
         if wanted not in environ:
             continue
-        argv = _bytes("/proc/" + name + "/cmdline").decode("utf-8", "replace").split("\0")[:-1]
+        argv = _argv(int(name))
         if argv:
             config = next((e[14:] for e in environ if e.startswith(b"DOCTOR_CONFIG=")), b"")
             found.append({"pid": int(name), "argv": argv, "config": config.decode()})

@@ -56,10 +56,33 @@ def secret(reference: str) -> str:
         return file.read(SECRET_LIMIT).strip()
 
 
+def note_engine(config: dict[str, Any], digest: str, pid: int) -> None:
+    """Write down which process runs the engine, and by which configuration.
+
+    The environment would say so too, but not every root may read that of another account.
+    """
+    folder = os.path.join(config["home"], "run")
+    os.makedirs(folder, exist_ok=True)
+    scratch = os.path.join(folder, f"engine.json.{pid}")
+    with open(scratch, "w", encoding="utf-8") as file:
+        json.dump({"pid": pid, "start": start_time(pid), "config": digest}, file)
+    os.replace(scratch, os.path.join(folder, "engine.json"))
+
+
+def start_time(pid: int) -> str:
+    """When a process began, in ticks since boot: tells it from a later one of that number."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""
+
+
 def become(path: str) -> None:
     """Replace this process by the engine."""
     config, digest = load(path)
     env = environment(config, digest)
+    note_engine(config, digest, os.getpid())
     os.chdir(config["folder"])
     os.execve(config["argv"][0], config["argv"], env)  # noqa: S606 - that is its task
 
@@ -114,6 +137,7 @@ class Watch:
                 cwd=config["folder"],
                 start_new_session=True,
             )
+        note_engine(config, digest, self.child.pid)
         if self.ending:
             self._ask_child_to_end(config)
         deadline = None
@@ -230,20 +254,16 @@ def end_strays(config: dict[str, Any]) -> bool:
 def compare(path: str) -> str:
     """Whether the engine runs with this very configuration and command line."""
     config, digest = load(path)
-    mark = ("DOCTOR_SERVICE=" + config["home"]).encode()
-    found = "none"
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            with open("/proc/" + name + "/environ", "rb") as file:
-                environ = file.read().split(b"\0")
-            with open("/proc/" + name + "/cmdline", "rb") as file:
-                argv = file.read().decode("utf-8", "replace").split("\0")[:-1]
-            if mark not in environ or not any(e.startswith(b"DOCTOR_CONFIG=") for e in environ):
-                continue
-            if argv == config["argv"] and ("DOCTOR_CONFIG=" + digest).encode() in environ:
-                return "same"
-            found = "other"
-    return found
+    try:
+        with open(os.path.join(config["home"], "run", "engine.json"), encoding="utf-8") as file:
+            noted = json.load(file)
+        with open(f"/proc/{int(noted['pid'])}/cmdline", "rb") as file:
+            argv = file.read().decode("utf-8", "replace").split("\0")[:-1]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "none"
+    if not argv or start_time(noted["pid"]) != noted.get("start"):
+        return "none"
+    return "same" if (argv, noted["config"]) == (config["argv"], digest) else "other"
 
 
 def main(arguments: list[str]) -> int:
