@@ -84,7 +84,11 @@ def against(outcome: BenchOutcome, saved: Sequence[Saved], tolerance: float) -> 
             notes.append(f"{run.name} is of another model: {run.model}")
         if (run.context, run.forced) != (outcome.context, outcome.forced):
             notes.append(f"{run.name} had answers or prompts of other lengths: another server")
-    return replace(outcome, comparison=compare(outcome.levels, saved, tolerance, tuple(notes)))
+    found = compare(outcome.levels, saved, tolerance, tuple(notes))
+    if found.is_worse and len(saved) == 1:
+        more = "one earlier run cannot show how much runs differ: name several with --baseline"
+        found = replace(found, notes=(*found.notes, more))
+    return replace(outcome, comparison=found)
 
 
 class _Bench:
