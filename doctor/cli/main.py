@@ -8,8 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import tempfile
-import traceback
 from typing import Any
 
 import doctor
@@ -77,6 +75,9 @@ def _call(argv: list[str]) -> int:
 
     from doctor.cli.group import root
 
+    if any(not word or (word.startswith("--") and word.endswith("=")) for word in argv):
+        # `--root "$TREE"` with TREE unset would judge another host than was meant.
+        raise UsageError("an argument is empty", "is a variable of your shell not set?")
     try:
         answer: Any = root.main(args=argv, prog_name="doctor", standalone_mode=False)
         sys.stdout.flush()
@@ -107,6 +108,9 @@ def _say(message: str, hint: str = "") -> None:
 
 def _bug() -> ExitCode:
     """Write the trace to a private file, ready to paste, and say where it is."""
+    import tempfile
+    import traceback
+
     trace = traceback.format_exc()
     try:
         handle, path = tempfile.mkstemp(prefix="doctor-bug-", suffix=".txt")

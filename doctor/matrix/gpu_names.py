@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
@@ -84,6 +83,8 @@ class GpuIndex:
     def near(self, name: str) -> list[str]:
         """Names that look like one that fits no product."""
         names = {alias.lower(): alias for gpu in self._gpus for alias in (gpu.key, *gpu.names)}
+        import difflib  # costs more than the look-up, and only a mistake needs it
+
         close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.6)
         return [names[text] for text in close]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +12,27 @@ from doctor.errors import DoctorError, UsageError
 from doctor.report import Fleet, Report, Style, fleet_renderer, renderer
 
 _WIDEST = 120
+_USUAL = 100
 # Names of open files of this process; one that is replaced would not be seen by its reader.
 _LIVE = ("/dev/", "/proc/")
+
+
+def _columns(stream: TextIO) -> int:
+    """Columns of a terminal, as COLUMNS says or the terminal itself."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdigit() and int(stated):
+        return int(stated)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except (OSError, ValueError):
+        return _USUAL
 
 
 def terminal_style(stream: TextIO, verbose: bool = False, quiet: bool = False) -> Style:
     """Style for a stream: its width and colour if it is a terminal, and NO_COLOR is not set."""
     if not stream.isatty():
         return Style(verbose=verbose, quiet=quiet)
-    width = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+    width = min(_columns(stream), _WIDEST)
     colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Style(max(width, 40), colour, verbose, quiet)
 
