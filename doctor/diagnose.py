@@ -112,7 +112,7 @@ def _wanted(facts: Facts, request: Request) -> tuple[Scope, Workload]:
     installed = scope.package(request.engine)
     version = request.version or (installed.version if installed else None)
     workload = Workload(
-        id=f"wanted:{request.engine}",
+        id=request.engine,
         engine=request.engine,
         scope=scope.id,
         version=seen(version, "asked for") if version else missing(Missing.NOT_STATED),

@@ -42,8 +42,9 @@ class Gathered:
 
 def gather(sources: Sources) -> Gathered:
     """Read the facts; raises UsageError for input that cannot be read."""
-    if sources.facts and sources.root:
-        raise UsageError("--facts and --root name two hosts", "give one of them")
+    if sources.root and (sources.facts or sources.host):
+        other = "--facts" if sources.facts else "--host"
+        raise UsageError(f"--root and {other} name two hosts", "give one of them")
     if sources.host:
         return _from_line(sources)
     if sources.facts:
@@ -76,12 +77,12 @@ def _say(text: str) -> None:
 
 def _from_files(paths: tuple[str, ...]) -> Gathered:
     """Read and merge several files: earlier ones win, contradictions become notes."""
-    from doctor.intake.detect import parse_input, read_text
+    from doctor.intake.detect import label_of, parse_input, read_text
     from doctor.intake.merge import merge
 
     understood = [parse_input(read_text(path), path) for path in paths]
     words = [
-        f"{Path(path).name}: {', '.join(u.formats)}"
+        f"{label_of(Path(path).name)}: {', '.join(u.formats)}"
         for path, u in zip(paths, understood, strict=True)
     ]
     return Gathered(merge(*(u.facts for u in understood)), "; ".join(words))
@@ -94,8 +95,11 @@ def host_of(sources: Sources) -> Host:
 
     if not sources.root:
         return LocalHost()
-    if not Path(sources.root).is_dir():
-        raise UsageError(f"--root {sources.root}: not a folder", "name a mounted file system")
+    try:
+        os.listdir(sources.root)
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        raise UsageError(f"--root {sources.root}: {reason}", "name a mounted file system") from None
     return RootedHost(sources.root)
 
 
@@ -106,6 +110,8 @@ def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> R
     """
     name, version = parse_engine(engine) if engine else ("", None)
     stated = tuple((key, value) for key, value in args.items() if value not in (None, ""))
+    if stated and not name:
+        raise UsageError(f"--{stated[0][0]} says nothing without --engine", "add --engine vllm")
     return Request(_scopes(sources, facts), name, version, stated)
 
 

@@ -101,4 +101,6 @@ def command(
     # Redaction comes first: ignored subjects and baselines are written as reports show them.
     report = allowed.apply(names.report(found) if names else found)
     emit(write_all(report, form, files, style))
-    ctx.exit(int(exit_code(report, fail_on, strict, bool(facts or host or python or engine))))
+    ctx.exit(
+        int(exit_code(report, fail_on, strict, bool(facts or host or root or python or engine)))
+    )

@@ -26,6 +26,12 @@ _COMMANDS = (
     ("GPU code of the installed build", "`doctor check` on the machine itself"),
     ("scope.binaries", "`doctor check` on the machine itself"),
 )
+_REASONS = {
+    "not-there": "not there",
+    "not-permitted": "no permission",
+    "not-readable": "cannot be read",
+    "timed-out": "no answer in time",
+}
 
 
 def deciding(target: TargetDiagnosis) -> list[str]:
@@ -36,8 +42,9 @@ def deciding(target: TargetDiagnosis) -> list[str]:
 
 
 def _asked(name: str, reason: str) -> str:
-    if reason not in ("", "not-stated"):
-        return f"{name} ({reason})"
+    why, _, at = reason.partition(" ")
+    if why in _REASONS:
+        return f"{name} ({_REASONS[why]}{': ' if at else ''}{at})"
     command = next((text for end, text in _COMMANDS if name.endswith(end)), "")
     if name.startswith("version of "):
         command = "pip list, or --engine NAME==VERSION"
