@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+TORCH = "torch==2.15.0"
 JSON = "application/vnd.pypi.simple.v1+json"
 
 
@@ -92,6 +93,14 @@ class LocalIndex:
             return json.dumps(wire).encode(), JSON
         lines = "".join(_anchor(row) for row in rows)
         return f"<!DOCTYPE html><html><body>{lines}</body></html>".encode(), "text/html"
+
+
+def three_new(index: LocalIndex) -> LocalIndex:
+    """Three versions of vllm above all known, and one that is known."""
+    known = 'numpy; sys_platform == "win32"'
+    for version in ("0.33.0", "0.40.0", "0.40.1", "0.41.0"):
+        index.add("vllm", version, TORCH, "Transformers<6,>=5.20", known, 'ray; extra == "ray"')
+    return index
 
 
 def _anchor(row: dict[str, Any]) -> str:

@@ -15,12 +15,11 @@ from doctor.matrix.index import Index, IndexFile, NotFetched
 from doctor.matrix.learnt import learnt_files, learnt_folder
 from doctor.matrix.update import Outcome, Updater, projects
 from doctor.updating import index_of
-from tests.matrix.local_index import LocalIndex, metadata, served, wheel
+from tests.matrix.local_index import TORCH, LocalIndex, metadata, served, three_new, wheel
 
 pytestmark = pytest.mark.real
 
 TODAY = "2026-11-29"
-TORCH = "torch==2.15.0"
 FORMS = {
     "json": LocalIndex(),
     "json, no metadata": LocalIndex(has_metadata=False),
@@ -41,14 +40,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def shipped() -> Matrix:
     return load_matrix()
-
-
-def three_new(index: LocalIndex) -> LocalIndex:
-    """Three versions of vllm above all known, and one that is known."""
-    known = 'numpy; sys_platform == "win32"'
-    for version in ("0.33.0", "0.40.0", "0.40.1", "0.41.0"):
-        index.add("vllm", version, TORCH, "Transformers<6,>=5.20", known, 'ray; extra == "ray"')
-    return index
 
 
 def run(matrix: Matrix, index: LocalIndex | str, *names: str) -> dict[str, Outcome]:
