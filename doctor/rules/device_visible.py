@@ -185,7 +185,9 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     if listed.known("nvidia.nvml_devices") < len(on_bus):
         yield Fault(
-            message=f"the bus has {len(on_bus)} NVIDIA GPUs and the driver lists {listed.value}",
+            message=f"the driver lists {listed.value} of the {len(on_bus)} NVIDIA GPUs on the bus"
+            if len(on_bus) > 1
+            else "the driver does not list the NVIDIA GPU that is on the bus",
             evidence=(
                 Evidence(f"NVML lists {listed.value}", listed.at),
                 Evidence(

@@ -258,11 +258,13 @@ def possible(
 ) -> list[tuple[ClaimMatch, bool]]:
     """Claims that hold for some version the engine may be, and whether they do for all."""
     result = []
+    versions: Iterable[Version | None] = found.versions or (None,)
+    newest = next(iter(found.versions), None)
     for match in matrix.claims(found.name, kind, None, key):
-        versions: Iterable[Version | None] = found.versions or (None,)
         answers = [covers(match.claim, version) for version in versions]
         if any(a is not False for a in answers) and holds(match.claim, setting):
-            result.append((match, all(answers)))
+            known_to = _past(match.claim, newest)
+            result.append((replace(match, extrapolated=known_to), all(answers)))
     return result
 
 
