@@ -97,9 +97,7 @@ def _targets(facts: Facts, matrix: Matrix, request: Request) -> list[tuple[Scope
         return [(scope, None) for scope in asked if scope is not None]
     if facts.workloads:
         return [(facts.scope(w.scope) or HOST_SCOPE, w) for w in facts.workloads]
-    if facts.devices.is_known and not facts.devices.value:
-        return []
-    if facts.devices.is_absent:
+    if facts.is_idle:
         return []
     holders = [s for s in facts.scopes if holds_engine(s, matrix)]
     return [(scope, None) for scope in holders] or [(facts.scope("host") or HOST_SCOPE, None)]
@@ -201,7 +199,8 @@ def with_log(
     chosen = chosen or next((f for f in errors if f.cause in roots), None)
     evidence = Evidence(suspicion.match.line[:300], f"log, line {suspicion.match.number}")
     if chosen is not None:
-        first = replace(chosen, evidence=(*chosen.evidence, evidence), severity=Severity.ERROR)
+        severity = chosen.severity if suspicion.remark else Severity.ERROR
+        first = replace(chosen, evidence=(*chosen.evidence, evidence), severity=severity)
         return (first, *(f for f in found if f is not chosen))
     spoken = _spoken(suspicion, evidence, matrix, rules)
     return (spoken, *found) if spoken else found
@@ -210,7 +209,10 @@ def with_log(
 def _spoken(
     suspicion: Suspicion, evidence: Evidence, matrix: Matrix, rules: tuple[Rule, ...]
 ) -> Finding | None:
-    """The finding that rests on the log alone; None if it speaks of no fault of the environment."""
+    """The finding that rests on the log alone; None if it speaks of no fault of the environment.
+
+    An error where the program printed one, else a warning.
+    """
     candidate = suspicion.candidates[0]
     rung = matrix.causes[candidate.cause].rung
     code = next((rule.code for rule in rules if rule.cause == candidate.cause), "")
@@ -219,7 +221,7 @@ def _spoken(
     return Finding(
         code=code,
         cause=candidate.cause,
-        severity=Severity.ERROR,
+        severity=Severity.WARNING if suspicion.remark else Severity.ERROR,
         rung=Rung(rung),
         message=suspicion.match.signature.meaning,
         evidence=(evidence,),

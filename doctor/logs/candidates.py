@@ -15,12 +15,14 @@ from doctor.matrix.catalogue import Candidate
 class Suspicion:
     """The first real error of a log, and the causes that facts leave, likeliest first.
 
-    `certain` is True if only one cause is left, or facts speak for the first.
+    `certain` is True if only one cause is left, or facts speak for the first; `remark` if
+    the log holds no error that is known, only information and warnings.
     """
 
     match: LogMatch
     candidates: tuple[Candidate, ...]
     certain: bool
+    remark: bool = False
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -42,7 +44,8 @@ def suspect(
         circumstances = Circumstances(facts, scope, workload, text, matrix, match)
         left = _sort(match.signature.candidates, circumstances)
         if left:
-            return Suspicion(match, tuple(c for c, _ in left), _is_certain(left))
+            remark = all(each.remark for each in matches)
+            return Suspicion(match, tuple(c for c, _ in left), _is_certain(left), remark)
     return None
 
 

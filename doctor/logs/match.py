@@ -19,7 +19,8 @@ from doctor.matrix.catalogue import Signature
 class LogMatch:
     """A signature with the line that shows it (1-based number in the text).
 
-    `remark` tells that the program printed the line for information only.
+    `remark` tells that the program printed the line as information or a warning, not as
+    an error: it stops nothing, but may be the reason of what follows.
     """
 
     signature: Signature
@@ -54,7 +55,7 @@ def _order(item: Placed) -> tuple[bool, bool, int, int]:
 
 
 def _place(signature: Signature, log: LogText) -> int:
-    """Where the signature stands, or -1."""
+    """Where the signature stands, on an error's line rather than a remark's; or -1."""
     places = [_find(literal, log) for literal in signature.all]
     if -1 in places:
         return -1
@@ -62,8 +63,8 @@ def _place(signature: Signature, log: LogText) -> int:
         return -1
     if not signature.any:
         return min(places)
-    first = [_first(literal, signature.pattern, log) for literal in signature.any]
-    return min((place for place in first if place >= 0), default=-1)
+    found = (_first(literal, signature.pattern, log) for literal in signature.any)
+    return min((item for item in found if item), default=(False, -1))[1]
 
 
 def _find(literal: str, log: LogText) -> int:
@@ -79,16 +80,17 @@ def _folded(literal: str) -> str:
 _OCCURRENCES = 64
 
 
-def _first(literal: str, pattern: str, log: LogText) -> int:
-    """First place of the literal whose line also satisfies the pattern."""
-    if not pattern:
-        return _find(literal, log)
-    places = log.places(_folded(literal))
-    for place in islice(places, _OCCURRENCES):
+def _first(literal: str, pattern: str, log: LogText) -> tuple[bool, int] | None:
+    """First place of the literal whose line satisfies the pattern; whether it is a remark."""
+    remark = None
+    for place in islice(log.places(_folded(literal)), _OCCURRENCES):
         start, end = log.line_span(place)
-        if _compiled(pattern).search(log.lowered[start:end]):
-            return place
-    return -1
+        if pattern and not _compiled(pattern).search(log.lowered[start:end]):
+            continue
+        if not _is_remark(log.cut[start:end]):
+            return False, place
+        remark = remark or (True, place)
+    return remark
 
 
 @lru_cache(maxsize=1024)
@@ -96,9 +98,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-# How loggers of Python, Go and NCCL mark a line; the first mark counts.
-_LEVEL = re.compile(r"\b(INFO|DEBUG|TRACE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b|\blevel=(\w+)")
-_REMARKS = ("info", "debug", "trace")
+# How loggers of Python and Go mark a line; the first mark counts. NCCL warns of what stops it.
+_LEVEL = re.compile(
+    r"\b(INFO|DEBUG|TRACE|(?<!NCCL )WARN|WARNING|ERROR|FATAL|CRITICAL)\b|\blevel=(\w+)"
+)
+_REMARKS = ("info", "debug", "trace", "warn", "warning")
 
 
 def _is_remark(line: str) -> bool:

@@ -1,0 +1,33 @@
+"""Logs of real shape, as data: the cause that is named first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from doctor.diagnose import diagnose
+from doctor.findings import Severity
+from doctor.intake.field_report import read_field_report
+from doctor.matrix import load_matrix
+
+DATA = Path(__file__).parent / "data"
+MATRIX = load_matrix()
+
+
+def _cases() -> list[Any]:
+    return [
+        pytest.param(case, id=f"{path.stem}: {case['name']}")
+        for path in sorted(DATA.glob("*.yaml"))
+        for case in yaml.safe_load(path.read_text())["cases"]
+    ]
+
+
+@pytest.mark.parametrize("case", _cases())
+def test_log_names_its_cause(case: dict[str, Any]) -> None:
+    facts = read_field_report({**case.get("report", {}), "log": case["log"]})
+    (target,) = diagnose(facts, MATRIX).targets
+    errors = [f.cause for f in target.findings if f.severity is Severity.ERROR]
+    assert (errors[0] if errors else "") == case["expect"]
