@@ -47,8 +47,9 @@ class Asked:
         return service_key(self.service, self.target)
 
     def runs(self) -> Runs:
-        """Where runs are kept here: for root those of the system."""
-        return Runs(state_folder(self.user or os.getuid() != 0))
+        """Where runs are kept on this machine: with its own system services those of root."""
+        own = self.user or self.target.kind != LOCAL or os.getuid() != 0
+        return Runs(state_folder(own))
 
 
 def read_order(asked: Asked, say: Callable[[str], None]) -> Order:

@@ -67,7 +67,7 @@ class Sandbox:
 
     @property
     def runs(self) -> list[Path]:
-        """The folders of all runs, oldest first."""
+        """The folders of all runs of this user, oldest first."""
         return sorted((self.home / ".local/state/doctor/runs").glob("*"))
 
     def profile(
@@ -95,9 +95,12 @@ class Sandbox:
         return path
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """Start the command in this home."""
+        """Start the command in this home, for a service of this user."""
+        return self._start(*words, "--user")
+
+    def _start(self, *words: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "doctor", *map(str, words), "--user"],
+            [sys.executable, "-m", "doctor", *map(str, words)],
             env=self.environment,
             cwd=self.home,
             stdin=subprocess.DEVNULL,
@@ -107,16 +110,29 @@ class Sandbox:
         )
 
     def run(self, *words: str | Path) -> Answer:
-        """Run the command to its end."""
+        """Run the command to its end, for a service of this user."""
+        return self._end(self.start(*words))
+
+    def run_on(self, machine: tuple[str, ...], *words: str | Path) -> Answer:
+        """Run the command to its end, for a system service of another machine."""
+        return self._end(self._start(*words, *machine))
+
+    def _end(self, process: subprocess.Popen[str]) -> Answer:
         before = os.times().children_user
-        process = self.start(*words)
         out, err = process.communicate(timeout=LIMIT_S)
         return Answer(process.returncode, out, err, os.times().children_user - before)
 
     def apply(self, profile: Path, *words: str) -> Answer:
         """Apply with the files at hand, asking nobody."""
-        lock = ("--lock", str(self.wheels / "stack.lock"), "--offline", str(self.wheels))
-        return self.run("apply", profile, "--yes", *lock, *words)
+        return self.run("apply", profile, "--yes", *self._files, *words)
+
+    def apply_on(self, machine: tuple[str, ...], profile: Path) -> Answer:
+        """Apply to another machine with the files at hand, asking nobody."""
+        return self.run_on(machine, "apply", profile, "--yes", *self._files)
+
+    @property
+    def _files(self) -> tuple[str, ...]:
+        return ("--lock", str(self.wheels / "stack.lock"), "--offline", str(self.wheels))
 
     def processes(self, mark: str) -> list[int]:
         """Processes that carry an entry in their environment."""

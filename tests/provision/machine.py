@@ -1,0 +1,174 @@
+"""A fresh Debian with systemd in a container, reached by docker exec and by ssh on loopback.
+
+The engine of Debian's docker.io is started if none runs, and ended again; a second one is
+never started beside a running one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.provision.sandbox import free_port
+
+IMAGE = "doctor-test-systemd:bookworm"
+DATA = Path("/var/tmp/doctor-test-docker")
+PACKAGES = "ca-certificates,python3,python3-venv,systemd,systemd-sysv,dbus,openssh-server,procps"
+SOCKET = Path("/var/run/docker.sock")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A running container; `port` is that of its sshd, `ssh_config` a file for ssh -F."""
+
+    name: str
+    port: int
+    ssh_config: Path
+
+    def run(self, *argv: str, text: str = "") -> str:
+        """Run a command in it as root."""
+        return call("docker", "exec", "-i", self.name, *argv, text=text)
+
+    @property
+    def by_docker(self) -> tuple[str, ...]:
+        """Options of doctor to reach it by docker exec."""
+        return ("--on", f"docker://{self.name}")
+
+    @property
+    def by_ssh(self) -> tuple[str, ...]:
+        """Options of doctor to reach it by ssh."""
+        return ("--on", f"ssh://root@127.0.0.1:{self.port}", "--ssh-config", str(self.ssh_config))
+
+    def restart(self) -> None:
+        """Stop its systemd and boot it again."""
+        call("docker", "restart", "-t", "20", self.name)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it has booted."""
+        until = time.monotonic() + 60
+        while "running" not in self._state() and time.monotonic() < until:
+            time.sleep(0.3)
+
+    def _state(self) -> str:
+        answer = subprocess.run(
+            ["docker", "exec", self.name, "systemctl", "is-system-running"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return answer.stdout
+
+
+def call(*argv: str, text: str = "", limit_s: float = 600) -> str:
+    """Run a command of this machine and return its output."""
+    answer = subprocess.run(
+        argv, input=text, capture_output=True, text=True, timeout=limit_s, check=False
+    )
+    assert answer.returncode == 0, f"{argv}: {answer.stderr[-800:]}"
+    return answer.stdout
+
+
+def answers() -> bool:
+    """Whether a Docker engine answers."""
+    if shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def docker_engine() -> Iterator[None]:
+    """An engine: the one that runs, else one of our own for as long as this lasts."""
+    if answers():
+        yield
+        return
+    if os.getuid() != 0 or SOCKET.exists():
+        _none("no Docker engine answers, and none can be started here")
+    if shutil.which("dockerd") is None:
+        install("docker.io")
+    DATA.mkdir(mode=0o700, exist_ok=True)
+    with (DATA / "dockerd.log").open("wb") as log:
+        engine = subprocess.Popen(
+            ["dockerd", "--data-root", f"{DATA}/data", "--exec-root", f"{DATA}/exec",
+             "-p", f"{DATA}/pid", "--bridge=none", "--iptables=false"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        until = time.monotonic() + 30
+        while not answers() and engine.poll() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        if not answers():
+            _none((DATA / "dockerd.log").read_text()[-300:])
+        yield
+    finally:
+        engine.terminate()
+        engine.wait(30)
+
+
+def _none(why: str) -> None:
+    if os.environ.get("DOCTOR_REQUIRE_ENGINE") == "1":
+        pytest.fail(f"a Docker engine is required: {why}", pytrace=False)
+    pytest.skip(f"no Docker engine: {why}")
+
+
+def install(*packages: str) -> None:
+    """Install packages of the distribution, or skip."""
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends"]):
+        command = ["apt-get", *words, *(packages if words[0] == "install" else ())]
+        if subprocess.run(command, env=env, capture_output=True, check=False).returncode:
+            _none(f"apt-get cannot install {' '.join(packages)}")
+
+
+def systemd_image(folder: Path) -> None:
+    """A Debian with systemd and sshd, made by debootstrap once and kept by the engine."""
+    found = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False)
+    if found.returncode == 0:
+        return
+    if shutil.which("debootstrap") is None:
+        install("debootstrap")
+    root = folder / "root"
+    call("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(root))
+    archive = folder / "root.tar"
+    call("tar", "--numeric-owner", "-C", str(root), "-cf", str(archive), ".")
+    call("docker", "import", "-c", 'CMD ["/sbin/init"]', "-c", "ENV container=docker",
+         str(archive), IMAGE)  # fmt: skip
+    archive.unlink()
+    shutil.rmtree(root)
+
+
+@contextmanager
+def machine(folder: Path) -> Iterator[Machine]:
+    """A fresh machine that is gone afterwards."""
+    key, port = folder / "id", free_port()
+    call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+    config = folder / "ssh_config"
+    config.write_text(
+        f"Host *\n  IdentityFile {key}\n  StrictHostKeyChecking no\n"
+        "  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
+    )
+    found = Machine(f"doctor-test-{port}", port, config)
+    call(
+        "docker", "run", "-d", "--name", found.name, "--network", "host",
+        "--stop-signal", "SIGRTMIN+3", "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro",
+        "-v", "/etc/resolv.conf:/etc/resolv.conf:ro",
+        "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec", IMAGE,
+    )  # fmt: skip
+    try:
+        found.wait()
+        found.run("mkdir", "-p", "/root/.ssh")
+        found.run("tee", "/root/.ssh/authorized_keys", text=(folder / "id.pub").read_text())
+        listen = f"Port {port}\nListenAddress 127.0.0.1\n"
+        found.run("tee", "/etc/ssh/sshd_config.d/test.conf", text=listen)
+        found.run("systemctl", "restart", "ssh")
+        yield found
+    finally:
+        call("docker", "rm", "-f", found.name)
