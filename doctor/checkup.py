@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from doctor.diagnose import HOST_SCOPE, diagnose, overall
 from doctor.errors import ExitCode, UsageError
 from doctor.examine import Sources, gather, parse_engine, request_of
 from doctor.facts import Facts, LogText, Workload, seen
 from doctor.findings import Diagnosis, OutcomeKind, Verdict
-from doctor.logs import suspect
-from doctor.matrix import load_matrix
 from doctor.report import Fleet, Report
 from doctor.report.fingerprint import is_known
 
@@ -21,9 +18,19 @@ _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
 def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     """Read the facts, judge them, return the report. Raises UsageError for bad input."""
     found = gather(sources)
-    request = request_of(engine, sources, found.facts, model=model)
-    diagnosis = diagnose(found.facts, load_matrix(), request)
+    if found.facts.is_idle and not (engine or sources.pythons):
+        # Judging nothing needs neither the judge nor the matrix, half the cost of a check.
+        diagnosis = Diagnosis(Verdict.NOTHING_TO_JUDGE, ())
+    else:
+        diagnosis = _judged(found.facts, engine, sources, model)
     return Report(found.facts, diagnosis, found.source, paths=sources.facts)
+
+
+def _judged(facts: Facts, engine: str, sources: Sources, model: str) -> Diagnosis:
+    from doctor.diagnose import diagnose
+    from doctor.matrix import load_matrix
+
+    return diagnose(facts, load_matrix(), request_of(engine, sources, facts, model=model))
 
 
 def read_log(path: str, sources: Sources, engine: str = "") -> Report:
@@ -32,8 +39,11 @@ def read_log(path: str, sources: Sources, engine: str = "") -> Report:
     A log in which no error is known leaves open what it was handed over for. Raises
     UsageError for input that cannot be read.
     """
+    from doctor.diagnose import HOST_SCOPE, diagnose
     from doctor.intake.detect import label_of, read_text
     from doctor.intake.merge import merge
+    from doctor.logs import suspect
+    from doctor.matrix import load_matrix
 
     text = read_text(path)
     told, formats = _told_by(text, path)
@@ -55,6 +65,8 @@ def read_log(path: str, sources: Sources, engine: str = "") -> Report:
 
 def _left_open(diagnosis: Diagnosis) -> Diagnosis:
     """Of what passed it cannot be told whether it works: somebody has a reason to ask."""
+    from doctor.diagnose import overall
+
     targets = tuple(
         replace(t, verdict=Verdict.CANNOT_TELL) if t.verdict is Verdict.PASS else t
         for t in diagnosis.targets

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from doctor.diagnose import Request
 from doctor.errors import UsageError
 from doctor.facts import Facts, Version
 from doctor.facts.engines import ENGINE_ORDER
 
 if TYPE_CHECKING:
+    from doctor.diagnose import Request
     from doctor.probes.host import Host
 
 _ENGINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._ -]{0,60}?)(?:==([^=\s]{1,60}))?")
@@ -112,6 +112,8 @@ def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> R
     stated = tuple((key, value) for key, value in args.items() if value not in (None, ""))
     if stated and not name:
         raise UsageError(f"--{stated[0][0]} says nothing without --engine", "add --engine vllm")
+    from doctor.diagnose import Request  # a host with nothing to judge needs no judge
+
     return Request(_scopes(sources, facts), name, version, stated)
 
 

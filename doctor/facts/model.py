@@ -53,6 +53,12 @@ class Facts(Record):
     logs: tuple[LogText, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no engine is running or wanted, and no accelerator was seen to be there."""
+        none = self.devices.is_absent or (self.devices.is_known and not self.devices.value)
+        return none and not self.workloads
+
     def scope(self, scope_id: str) -> Optional[Scope]:
         """The scope of that id, or None."""
         return next((s for s in self.scopes if s.id == scope_id), None)
