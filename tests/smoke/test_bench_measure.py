@@ -105,6 +105,9 @@ def test_waiting_for_a_turn_is_waiting() -> None:
     [
         ([(0.1, Piece("a"))], None, "no-usage"),
         ([(0.1, Piece(usage=Usage(3, 4)))], None, "no-text"),
+        ([(0.1, Piece("a", usage=Usage(3, 10**400)))], None, "wrong-usage"),
+        ([(0.1, Piece("a", usage=Usage(3, -1)))], None, "wrong-usage"),
+        ([(0.1, Piece("a", usage=Usage(-3, 1)))], None, "wrong-usage"),
         ([], CallFault(Trouble.HTTP_ERROR, "busy", 503), "http-503"),
         ([(0.1, Piece("a"))], CallFault(Trouble.TRUNCATED, "cut"), "truncated-stream"),
         ([], CallFault(Trouble.HTTP_ERROR, "in the stream", 0), "http-error"),

@@ -34,6 +34,8 @@ from doctor.smoke.calls import Request
 from doctor.smoke.client import Client, http_library
 
 T = TypeVar("T")
+# Of what a server says of an error, so much is shown.
+_WORDS = 300
 # Of a load's time, the most that users may take to start.
 _RAMP = 0.25
 
@@ -58,7 +60,8 @@ def bench(ask: BenchAsk, matrix: Matrix, say: Say = lambda _: None) -> BenchOutc
     http_library()
     outcome = asyncio.run(_Bench(ask, matrix, say).run())
     levels = tuple(
-        replace(found, first_error=ask.key.hide(found.first_error)) for found in outcome.levels
+        replace(found, first_error=ask.key.hide(found.first_error)[:_WORDS])
+        for found in outcome.levels
     )
     return replace(outcome, levels=levels)
 

@@ -86,15 +86,28 @@ async def take(
         fault = f"http-{failure.status}" if failure.status not in (0, 200) else fault
     ended = time.monotonic() - began
     usage = course.usage or Usage(0, 0)
-    if not fault and not usage.completion_tokens:
-        fault, words = "no-usage", "the stream does not say how many tokens it had"
-    elif not fault and not course.first:
-        fault, words = "no-text", f"{usage.completion_tokens} tokens and no text"
+    if not fault:
+        fault, words = _flaw(usage, course, request.max_tokens)
     ttft, tpot = _server_figures(course.timings)
     return Sample(
         due, sent, ended, course.first, course.last, course.gap,
         usage.prompt_tokens, usage.completion_tokens, ttft, tpot, fault, words,
     )  # fmt: skip
+
+
+def _flaw(usage: Usage, course: _Course, asked: int) -> tuple[str, str]:
+    """What makes an answer of no use for counting, and in words; "" for a sound one."""
+    tokens = usage.completion_tokens
+    if tokens == 0:
+        return "no-usage", "the stream does not say how many tokens it had"
+    # One more is forgiven: not all engines count the end mark alike.
+    if not 0 < tokens <= asked + 1 or usage.prompt_tokens < 0:
+        return "wrong-usage", f"{_short(tokens)} tokens are counted where {asked} were asked for"
+    return ("", "") if course.first else ("no-text", f"{tokens} tokens and no text")
+
+
+def _short(count: int) -> str:
+    return str(count) if abs(count) < 10**12 else f"{float(min(count, 10**300)):.0e}"
 
 
 def _server_figures(timings: dict[str, float]) -> tuple[float | None, float | None]:

@@ -25,6 +25,7 @@ _NOT_THIS_WAY = frozenset({400, 404, 405, 415, 422, 501})
 _TOO_LONG = frozenset({400, 413, 422, 500})
 _FEW, _MANY = 8, 40
 _SHORTEST_CONTEXT, _REFINEMENTS = 16, 2
+_WORDS = 300
 # Words make a few tokens more or less than measured.
 _MARGIN = 0.95
 
@@ -79,7 +80,8 @@ def _no_terms(fault: CallFault, key: Secret) -> DoctorError:
         Trouble.TIMED_OUT: "is it loading? allow more with --timeout",
     }
     status = f" {fault.status}" if fault.status not in (0, 200) else ""
-    text = f"the server cannot be measured: {fault.trouble.value}{status}: {key.hide(fault.text)}"
+    words = key.hide(fault.text)[:_WORDS]
+    text = f"the server cannot be measured: {fault.trouble.value}{status}: {words}"
     hint = "try again when it is ready" if waits else hints.get(fault.trouble)
     return DoctorError(text, hint or "doctor smoke URL tells more")
 
@@ -127,7 +129,7 @@ async def _form(
 
 
 def _prompt_tokens(answer: Completion) -> int:
-    if answer.usage is None or not answer.usage.prompt_tokens:
+    if answer.usage is None or answer.usage.prompt_tokens <= 0:
         raise DoctorError(
             "streams of this server do not say how many tokens they had: nothing can be counted",
             "an engine whose streams honour stream_options.include_usage",
