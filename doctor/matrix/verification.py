@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from doctor.errors import MatrixError
 from doctor.facts import Version
 from doctor.matrix.domains import IDENTITY
 from doctor.matrix.model import EngineDomain
@@ -48,11 +49,16 @@ class Verification:
 def verification(matrix: Matrix, today: date, max_age_days: int | None = None) -> Verification:
     """Check every row, and say how old each domain is. Only `max_age_days` makes age a matter."""
     names = (*matrix.other_names, *matrix.engine_names)
-    states = tuple(_state(matrix.domain(name), name, today, max_age_days) for name in names)
-    return Verification(states, verify(matrix))
+    states = (_state(matrix, name, today, max_age_days) for name in names)
+    return Verification(tuple(filter(None, states)), verify(matrix))
 
 
-def _state(domain: Any, name: str, today: date, most: int | None) -> DomainState:
+def _state(matrix: Matrix, name: str, today: date, most: int | None) -> DomainState | None:
+    """The state of a domain, or None for one that cannot be read: that is a fault of its own."""
+    try:
+        domain: Any = matrix.domain(name)
+    except MatrixError:
+        return None
     lists = [field for field in domain.__struct_fields__ if field in IDENTITY]
     as_of = getattr(domain, "as_of", "")
     age = _age(as_of, today)

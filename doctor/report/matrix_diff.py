@@ -29,7 +29,7 @@ def _lines(found: Comparison, style: Style) -> Iterator[str]:
         yield from _wrapped(note, "  ", style)
     for change in both.changes:
         text = f"{change.old or '-'} -> {change.new or '-'}"
-        yield from _wrapped(text, f"  {change.what:<{_LABEL}}", style)
+        yield from _wrapped(text, f"  {change.what:<{_LABEL - 1}} ", style)
     if not both.changes and not both.names and not both.notes:
         yield "  nothing that the matrix knows of"
     for names in both.names:
