@@ -7,7 +7,7 @@ from dataclasses import replace
 from doctor.errors import ExitCode, UsageError
 from doctor.examine import Sources, gather, parse_engine, request_of
 from doctor.facts import Facts, LogText, Workload, seen
-from doctor.findings import Diagnosis, OutcomeKind, Verdict
+from doctor.findings import Diagnosis, OutcomeKind, Verdict, overall
 from doctor.report import Fleet, Report
 from doctor.report.fingerprint import is_known
 
@@ -65,8 +65,6 @@ def read_log(path: str, sources: Sources, engine: str = "") -> Report:
 
 def _left_open(diagnosis: Diagnosis) -> Diagnosis:
     """Of what passed it cannot be told whether it works: somebody has a reason to ask."""
-    from doctor.diagnose import overall
-
     targets = tuple(
         replace(t, verdict=Verdict.CANNOT_TELL) if t.verdict is Verdict.PASS else t
         for t in diagnosis.targets

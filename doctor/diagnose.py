@@ -22,7 +22,8 @@ from doctor.findings import (
     Severity,
     Suspect,
     TargetDiagnosis,
-    Verdict,
+    overall,
+    verdict_of,
 )
 from doctor.logs import Suspicion, suspect
 from doctor.matrix import Matrix
@@ -246,25 +247,6 @@ def _missing(outcomes: tuple[Outcome, ...]) -> tuple[str, ...]:
     """Facts that rules needed and did not have, gates first, each once."""
     unsure = [o for o in outcomes if o.kind is OutcomeKind.CANNOT_TELL]
     return tuple(dict.fromkeys(o.missing for o in sorted(unsure, key=lambda o: not o.gate)))
-
-
-def verdict_of(primary: Finding | None, outcomes: tuple[Outcome, ...]) -> Verdict:
-    """The answer for one target: an error fails it, an open gate leaves it undecided."""
-    if primary is not None and primary.severity is Severity.ERROR:
-        return Verdict.FAIL
-    undecided = (OutcomeKind.CANNOT_TELL, OutcomeKind.CRASHED)
-    if any(o.gate and o.kind in undecided for o in outcomes):
-        return Verdict.CANNOT_TELL
-    return Verdict.PASS
-
-
-def overall(targets: tuple[TargetDiagnosis, ...]) -> Verdict:
-    """The answer for all targets: the worst of theirs."""
-    verdicts = {t.verdict for t in targets}
-    for verdict in (Verdict.FAIL, Verdict.CANNOT_TELL, Verdict.PASS):
-        if verdict in verdicts:
-            return verdict
-    return Verdict.NOTHING_TO_JUDGE
 
 
 def with_device(facts: Facts, device: Device) -> Facts:

@@ -146,3 +146,22 @@ class Diagnosis:
     targets: tuple[TargetDiagnosis, ...]
     matrix_version: str = ""
     matrix_as_of: str = ""
+
+
+def verdict_of(primary: Finding | None, outcomes: tuple[Outcome, ...]) -> Verdict:
+    """The answer for one target: an error fails it, an open gate leaves it undecided."""
+    if primary is not None and primary.severity is Severity.ERROR:
+        return Verdict.FAIL
+    undecided = (OutcomeKind.CANNOT_TELL, OutcomeKind.CRASHED)
+    if any(o.gate and o.kind in undecided for o in outcomes):
+        return Verdict.CANNOT_TELL
+    return Verdict.PASS
+
+
+def overall(targets: tuple[TargetDiagnosis, ...]) -> Verdict:
+    """The answer for all targets: the worst of theirs."""
+    verdicts = {t.verdict for t in targets}
+    for verdict in (Verdict.FAIL, Verdict.CANNOT_TELL, Verdict.PASS):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.NOTHING_TO_JUDGE

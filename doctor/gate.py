@@ -9,22 +9,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from doctor.diagnose import overall, verdict_of
 from doctor.errors import UsageError
-from doctor.findings import Finding, Severity, TargetDiagnosis
+from doctor.findings import Finding, Severity, TargetDiagnosis, overall, verdict_of
 from doctor.report import Hidden, Report
 from doctor.report.baseline import SCHEMA as BASELINE_SCHEMA
 
 
-class Ignore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class Ignore:
     """One entry of the ignore list: a cause or code, where, why, and until which day.
 
     `subject` and `host` are patterns with `*`; a subject is a target, scope or device id.
@@ -38,7 +36,8 @@ class Ignore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: date | None = None
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class Config:
     """doctor.toml: the ignore list."""
 
     ignore: tuple[Ignore, ...] = ()
@@ -55,8 +54,12 @@ def read_config(named: str = "") -> tuple[Config, str]:
         return Config(), ""
     if not named:
         _refuse_foreign(path)
+    import msgspec  # most hosts have no such file
+
     try:
-        config = msgspec.convert(_toml(path), Config)
+        data = _toml(path)
+        config = msgspec.convert(data, Config)
+        _known_only(data)
     except OSError as fault:
         raise UsageError(f"{path}: {fault.strerror}", "name a readable doctor.toml") from None
     except ValueError as fault:  # of TOML and of the shape alike
@@ -78,6 +81,13 @@ def _toml(path: Path) -> Any:
     else:
         import tomli as tomllib
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _known_only(data: dict[str, Any]) -> None:
+    """Raise ValueError for a key that nothing reads: a misspelt entry must not be silent."""
+    for record, shape in [(data, Config), *((entry, Ignore) for entry in data.get("ignore", ()))]:
+        for key in set(record) - {field.name for field in fields(shape)}:
+            raise ValueError(f"unknown field `{key}`")
 
 
 def _refuse_foreign(path: Path) -> None:
