@@ -1,0 +1,88 @@
+"""What reaches Ansible, systemd and ssh is data, whatever stands in a profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doctor.errors import UsageError
+from doctor.profile.schema import Service
+from doctor.provision.playbook import unsafe_yaml
+from doctor.provision.target import Target, parse_target
+from doctor.provision.unit import unit_text
+
+PLAIN = st.text(st.characters(blacklist_categories=["Cs"]), max_size=60)
+
+
+class _Unsafe(str):
+    """A text that came with the tag."""
+
+    __slots__ = ()
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads the tag as Ansible does."""
+
+
+def _construct(_loader: yaml.SafeLoader, node: yaml.ScalarNode) -> _Unsafe:
+    return _Unsafe(node.value)
+
+
+_Loader.add_constructor("!unsafe", _construct)
+
+
+def every_text(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in every_text(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in every_text(item)]
+    return [value] if isinstance(value, str) else []
+
+
+@given(st.dictionaries(st.just("x"), st.recursive(PLAIN, st.lists, max_leaves=5)))
+def test_every_text_is_tagged_and_comes_through_whole(variables: dict[str, Any]) -> None:
+    found = yaml.load(unsafe_yaml(variables), Loader=_Loader)  # noqa: S506 - safe but for the tag
+    assert found == variables
+    assert all(isinstance(text, _Unsafe) for text in every_text(found) if text)
+
+
+@pytest.mark.parametrize("home", ["relative", "/a b", "/a%h", "/a$b", "/a\nUser=root", '/a"'])
+def test_a_folder_that_a_unit_would_read_otherwise_is_refused(home: str) -> None:
+    with pytest.raises(UsageError):
+        unit_text(home, "doctor", Service(), "SIGTERM")
+
+
+def test_a_unit_says_how_its_engine_ends() -> None:
+    text = unit_text(
+        "/opt/doctor/demo", "doctor", Service(stop_s=42), "SIGINT", "LoadCredential=k\n"
+    )
+    for line in ("KillSignal=SIGINT", "TimeoutStopSec=42", "User=doctor", "LoadCredential=k"):
+        assert f"\n{line}\n" in text
+    assert "ProtectSystem=strict" in text
+    assert "User=" not in unit_text("/home/u/x", "", Service(), "SIGTERM")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssh://-oProxyCommand=x",
+        "ssh://a b",
+        "docker://a;b",
+        "docker://u@c",
+        "ssh://h:1:2",
+        "http://x",
+    ],
+)
+def test_what_is_no_target_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_target(text)
+
+
+def test_words_for_another_machine_are_quoted_for_its_shell() -> None:
+    command = parse_target("ssh://root@host:22").command(["cat", "a; b", "$(c)"])
+    assert command[-2:] == ["root@host", "cat 'a; b' '$(c)'"]
+    assert Target().command(["cat", "a; b"]) == ["cat", "a; b"]
