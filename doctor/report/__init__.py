@@ -65,13 +65,15 @@ class Fleet:
 class Style:
     """How the reader sees it: columns, and whether escape codes for colour are understood.
 
-    `quiet` asks for the verdict and its cause alone, `verbose` for all there is.
+    `quiet` asks for the verdict and its cause alone, `verbose` for all there is. `cut` says
+    that what is wider than the columns would be wrapped, as terminals do.
     """
 
     width: int = 100
     colour: bool = False
     verbose: bool = False
     quiet: bool = False
+    cut: bool = False
 
 
 Renderer = Callable[[Report, Style], str]

@@ -20,6 +20,7 @@ _MANY = 12
 _CELL = 48
 _LINE = 4000
 _COLUMNS = 6
+_GAP, _LEAST = 2, 8
 
 
 def render_json(answer: Answer) -> str:
@@ -38,7 +39,7 @@ def render_text(answer: Answer, style: Style) -> str:
     lines = [clean_line(answer.title)]
     for section in answer.sections:
         lines += ["", section.title]
-        lines += _table(section) if _is_short(section) else _blocks(section, style)
+        lines += _table(section, style) if _is_short(section) else _blocks(section, style)
     return "\n".join(lines) + "\n"
 
 
@@ -49,18 +50,32 @@ def _is_short(section: Section) -> bool:
     return all("source" not in row for row in section.rows)
 
 
-def _table(section: Section) -> Iterator[str]:
+def _table(section: Section, style: Style) -> Iterator[str]:
     columns = _columns(section)
     cells = [[_cell(row.get(key)) for key in columns] for row in section.rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    if style.cut:
+        widths = _narrowed(widths, style.width - _GAP * len(widths))
     for line in (columns, *cells):
         pairs = zip(line, widths, strict=True)
-        yield ("  " + "  ".join(f"{cell:<{width}}" for cell, width in pairs)).rstrip()
+        texts = (f"{_shortened(cell, width):<{width}}" for cell, width in pairs)
+        yield (" " * _GAP + (" " * _GAP).join(texts)).rstrip()
+
+
+def _narrowed(widths: list[int], room: int) -> list[int]:
+    """Take from the widest columns until all fit; none below what a cell must show."""
+    while sum(widths) > room and max(widths) > _LEAST:
+        widest = widths.index(max(widths))
+        widths = [width - (place == widest) for place, width in enumerate(widths)]
+    return widths
 
 
 def _cell(value: Any) -> str:
-    text = clean_line(_text(value), _LINE)
-    return text if len(text) <= _CELL else f"{text[: _CELL - 3]}..."
+    return _shortened(clean_line(_text(value), _LINE), _CELL)
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def _columns(section: Section) -> list[str]:

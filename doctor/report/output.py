@@ -34,7 +34,7 @@ def terminal_style(stream: TextIO, verbose: bool = False, quiet: bool = False) -
         return Style(verbose=verbose, quiet=quiet)
     width = min(_columns(stream), _WIDEST)
     colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Style(max(width, 40), colour, verbose, quiet)
+    return Style(max(width, 40), colour, verbose, quiet, cut=True)
 
 
 def parse_outputs(outputs: Sequence[str], formats: Sequence[str]) -> tuple[tuple[str, Path], ...]:
