@@ -29,6 +29,11 @@ class Learnt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     releases: tuple[Release, ...] = ()
 
 
+def is_learnt(release: Release) -> bool:
+    """True for a row that came from an index: its pins are known, its binaries are not."""
+    return release.source[:1] == (SOURCE,)
+
+
 def learnt_folder() -> Path | None:
     """This user's folder for what was learnt, or None without a usable home."""
     base = os.environ.get("XDG_CONFIG_HOME", "")

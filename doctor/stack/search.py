@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from doctor.facts import Facts
 from doctor.matrix import Matrix
+from doctor.matrix.learnt import is_learnt
 from doctor.stack.containers import Which, images
 from doctor.stack.judge import Judge
 from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Candidate, Judged
@@ -15,6 +16,7 @@ from doctor.stack.setting import Setting, setting_of
 from doctor.stack.wheels import wheels
 
 ENOUGH = 3
+_LEARNT = "what its files hold: it was learnt from the package index"
 
 
 def candidates(matrix: Matrix, engine: str, facts: Facts, ask: Ask) -> Iterator[Candidate]:
@@ -32,7 +34,10 @@ def candidates(matrix: Matrix, engine: str, facts: Facts, ask: Ask) -> Iterator[
         )
         # An image for Ascend brings its toolkit; a wheel needs one on the host.
         ordered = reversed(ways) if setting.vendor == "ascend" else ways
-        yield from (way for way in chain(*ordered) if ask.artifact in ("", way.kind))
+        doubts = (_LEARNT,) if is_learnt(release) else ()
+        for way in chain(*ordered):
+            if ask.artifact in ("", way.kind):
+                yield replace(way, unseen=(*way.unseen, *doubts)) if doubts else way
     if not matrix.releases(engine) and ask.artifact in ("", "image"):
         yield from _images(matrix, engine, (None, None), setting)
 
