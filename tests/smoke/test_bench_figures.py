@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy
@@ -16,7 +17,7 @@ from doctor.smoke.bench.ask import Load
 from doctor.smoke.bench.devices import use_of
 from doctor.smoke.bench.drive import Course
 from doctor.smoke.bench.figures import Level, level, quantile, spread, tokens_within
-from doctor.smoke.bench.gauges import Gauge, metric_names, summed
+from doctor.smoke.bench.gauges import Gauge, metric_names, reading, summed
 from doctor.smoke.bench.judge import State, judge
 from doctor.smoke.bench.knee import find_knee, is_past
 from doctor.smoke.bench.lengths import Lengths
@@ -218,6 +219,20 @@ def test_metrics_of_three_engines() -> None:
     assert summed([], names) is None
 
 
+def test_shares_of_several_replicas_are_not_added_up() -> None:
+    names = metric_names(load_matrix().launches)
+    found = reading(
+        'vllm:kv_cache_usage_perc{engine="0"} 0.5\nvllm:kv_cache_usage_perc{engine="1"} 0.7\n'
+        'vllm:num_requests_running{engine="0"} 3\nvllm:num_requests_running{engine="1"} 4\n'
+        "other 5\n",
+        names,
+    )
+    assert found == {
+        "vllm:kv_cache_usage_perc": pytest.approx(0.6),
+        "vllm:num_requests_running": 7,
+    }
+
+
 @given(st.lists(st.text(max_size=40), max_size=8))
 def test_any_words_of_the_tool_are_use_or_nothing(lines: list[str]) -> None:
     found = use_of(lines)
@@ -246,6 +261,8 @@ def test_remarks_name_what_spoils_figures() -> None:
         level(course, None, None, OwnLoad(lag_s=0.2, cpu=0.97)),
         level(clean, summed(readings, names), None, OwnLoad(0.0, 0.1)),
     ]
+    slow = replace(found[1], late=2.0)
+    found = [found[0], replace(slow, own=OwnLoad(0.0, 0.1))]
     asked = Lengths("x", ((100, 10), (10, 10)))
     terms = Terms("m", forced=False, context=50)
     text = "\n".join(remarks(asked, terms, found))
@@ -253,6 +270,7 @@ def test_remarks_name_what_spoils_figures() -> None:
         "no more than about 50 tokens: 50% of",
         "does not force their length",
         "itself was late by up to 200 ms",
+        "left up to 2 s after they were due",
         "3 requests were still under way",
         "50% of the prompts' tokens came from a cache",
         "put 500 requests off",

@@ -51,7 +51,8 @@ class Level:
     Sums are over all requests that succeeded; percentiles over those that were sent while
     all users were at work. `output_rate`, `prompt_rate` (tokens) and `request_rate` are per
     second within that `window`. `errors` counts by kind, `first_error` is what the server
-    said first. `server_ttft`, `server_tpot` are medians by the server's own clock.
+    said first. `late` is by how much 99 of 100 requests left later than they were due, at
+    most. `server_ttft`, `server_tpot` are medians by the server's own clock.
     """
 
     load: Load
@@ -74,6 +75,7 @@ class Level:
     errors: dict[str, int] = field(default_factory=dict)
     first_error: str = ""
     hopeless: bool = False
+    late: float = 0.0
     series: Series = field(default_factory=Series)
     gauges: Gauges | None = None
     devices: DeviceUse | None = None
@@ -121,7 +123,7 @@ def level(
     window = _window(course, good)
     steady = [s for s in good if window[0] <= s.due <= window[1]] or good
     rates = _rates(good, window)
-    tpots = [s.tpot for s in steady if s.tpot is not None]
+    series = _series(steady, good, window)
     return Level(
         load=course.load,
         requests=len(course.samples),
@@ -134,20 +136,26 @@ def level(
         output_rate=rates[0],
         prompt_rate=rates[1],
         request_rate=rates[2],
-        ttft=spread([s.ttft for s in steady]),
-        tpot=spread(tpots),
-        latency=spread([s.latency for s in steady]),
+        ttft=spread(series.ttft),
+        tpot=spread(series.tpot),
+        latency=spread(series.latency),
         gap=spread([s.gap for s in steady if s.tokens > 1]),
         server_ttft=_median([s.server_ttft for s in steady]),
         server_tpot=_median([s.server_tpot for s in steady]),
         errors=dict(Counter(s.fault for s in bad).most_common()),
         first_error=bad[0].words if bad else "",
         hopeless=course.hopeless,
-        series=_series(steady, good, window),
+        late=_lateness(course.samples),
+        series=series,
         gauges=gauges,
         devices=devices,
         own=own,
     )
+
+
+def _lateness(samples: Sequence[Sample]) -> float:
+    late = sorted(s.sent - s.due for s in samples)
+    return quantile(late, 0.99) if late else 0.0
 
 
 def _window(course: Course, good: Sequence[Sample]) -> tuple[float, float]:

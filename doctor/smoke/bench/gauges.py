@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -89,13 +90,22 @@ class Watch:
             return False
         if answer.status != 200:
             return False
-        found = parse_metrics(answer.text)
-        wanted = {name for names in self._names.values() for name in names}
-        kept = {n: v for n, v in found.items() if n.removesuffix("_sum") in wanted
-                or n.removesuffix("_count") in wanted or n in wanted}  # fmt: skip
-        if kept:
-            self._readings.append(kept)
-        return bool(kept)
+        found = reading(answer.text, self._names)
+        if found:
+            self._readings.append(found)
+        return bool(found)
+
+
+def reading(text: str, names: Names) -> dict[str, float]:
+    """The metrics of these names, summed over their labels; of shares the mean. Pure."""
+    wanted = {name for listed in names.values() for name in listed}
+    found = {n: v for n, v in parse_metrics(text).items() if n in wanted
+             or n.removesuffix("_sum") in wanted or n.removesuffix("_count") in wanted}  # fmt: skip
+    for name in names.get("kv_usage", ()):
+        if name in found:
+            # One for each replica of the model.
+            found[name] /= max(len(re.findall(rf"^{re.escape(name)}[ {{]", text, re.M)), 1)
+    return found
 
 
 def summed(readings: Sequence[Mapping[str, float]], names: Names) -> Gauges | None:

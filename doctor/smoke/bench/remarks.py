@@ -10,6 +10,7 @@ from doctor.smoke.bench.terms import Terms
 
 # Below these this program's own lateness does not matter.
 _LAG_S, _LAG_SHARE, _CPU = 0.005, 0.2, 0.9
+_LATE_S, _LATE_SHARE = 0.02, 0.1
 _CACHED, _OTHERS, _FEW = 0.1, 0.02, 20
 
 
@@ -46,6 +47,11 @@ def _on_trust(level: Level) -> Iterator[str]:
     own, tpot = level.own, level.tpot
     if own is None:
         return
+    if level.late > _LATE_S and level.ttft and level.late > _LATE_SHARE * level.ttft.p50:
+        yield (
+            f"requests left up to {level.late:.2g} s after they were due: "
+            "doctor could not send as fast, and their times are too long"
+        )
     limit = max(_LAG_S, _LAG_SHARE * tpot.p50) if tpot else _LAG_S
     if own.cpu > _CPU or own.lag_s > limit:
         yield (
