@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from doctor.errors import ExitCode, UsageError
-from doctor.examine import Sources, gather, parse_engine, request_of
+from doctor.examine import Sources, gather, need_askable, parse_engine, request_of
 from doctor.facts import Facts, LogText, Workload, seen
 from doctor.findings import Diagnosis, OutcomeKind, Verdict, overall
 from doctor.report import Fleet, Report
@@ -17,6 +17,7 @@ _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
 
 def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     """Read the facts, judge them, return the report. Raises UsageError for bad input."""
+    need_askable(engine, model)
     found = gather(sources)
     if found.facts.is_idle and not (engine or sources.pythons):
         # Judging nothing needs neither the judge nor the matrix, half the cost of a check.

@@ -110,11 +110,17 @@ def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> R
     """
     name, version = parse_engine(engine) if engine else ("", None)
     stated = tuple((key, value) for key, value in args.items() if value not in (None, ""))
-    if stated and not name:
-        raise UsageError(f"--{stated[0][0]} says nothing without --engine", "add --engine vllm")
     from doctor.diagnose import Request  # a host with nothing to judge needs no judge
 
     return Request(_scopes(sources, facts), name, version, stated)
+
+
+def need_askable(engine: str, model: str) -> None:
+    """Raise UsageError for a question that makes no sense, before anything is read."""
+    if engine:
+        parse_engine(engine)
+    elif model:
+        raise UsageError("--model says nothing without --engine", "add --engine vllm")
 
 
 def parse_engine(text: str) -> tuple[str, Version | None]:
