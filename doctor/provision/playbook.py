@@ -106,6 +106,8 @@ class Playbook:
             "quiet": True,
             "suppress_env_files": True,
             "settings": {"pexpect_timeout": _POLL_S},
+            # Without one of ours the runner sets signal handlers, and then kills its child hard.
+            "cancel_callback": lambda: False,
         }
 
 

@@ -24,7 +24,9 @@ def render_text(drift: Drift, style: Style) -> str:
     for finding in _findings(drift, style):
         lines.append(f"  {finding}")
     if not drift.is_clean:
-        lines.append(f"put it back: doctor apply {drift.profile}")
+        whose = " --user" if drift.goal.scope == "user" else ""
+        where = "" if drift.target == "local" else f" --on {drift.target}"
+        lines.append(f"put it back: doctor apply {drift.profile}{whose}{where}")
     return "\n".join(clean_line(line) for line in lines) + "\n"
 
 

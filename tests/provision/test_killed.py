@@ -38,6 +38,20 @@ def test_every_point(box: Sandbox, victim: str, point: int, way: str) -> None:
     _kill_and_mend(box, victim, point, way)
 
 
+@pytest.mark.slow
+def test_ctrl_c_ends_ansible_first_and_can_be_taken_up(box: Sandbox) -> None:
+    profile = box.profile()
+    process = _applying(box, profile)
+    _wait_for_entry(box, process, 2)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, said
+    assert not box.processes(f"DOCTOR_RUN={box.runs[-1].name}")
+    assert box.run("apply", profile, "--resume").status == 0
+    assert box.run("drift", profile).status == 0
+
+
 def _kill_and_mend(box: Sandbox, victim: str, point: int, way: str) -> None:
     profile = box.profile()
     process = _applying(box, profile)
