@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from doctor.cli.main import run as run_here
 from tests.smoke.timed import Profile, Timed
 
 pytestmark = pytest.mark.real
-QUICK = ("--concurrency", "2", "--lengths", "20x5", "--requests", "30", "--warm-up", "1")
+QUICK = ("--concurrency", "2", "--lengths", "20x5", "--requests", "20", "--warm-up", "1")
 MOST_MIB = 150
 
 
@@ -37,7 +38,7 @@ def test_a_run_with_all_its_files(tmp_path: Path) -> None:
     assert code == 0, err
     assert "2 at once" in out
     assert "Traceback" not in err
-    assert json.loads((tmp_path / "x.json").read_text())["loads"][0]["output_tokens"] == 150
+    assert json.loads((tmp_path / "x.json").read_text())["loads"][0]["output_tokens"] == 100
     assert "<svg" in (tmp_path / "x.html").read_text()
 
 
@@ -49,9 +50,6 @@ def test_worse_than_the_baseline_is_exit_1(tmp_path: Path) -> None:
         code, out, _ = run(server.url, *QUICK, "--baseline", before)
     assert code == 1
     assert "worse than the baseline" in out
-    code, out, err = run("http://127.0.0.1:1", "--lengths", "9x9", "--baseline", before)
-    assert code == 2
-    assert "other lengths" in err
 
 
 def test_a_limit_that_is_missed_is_exit_1() -> None:
@@ -61,7 +59,9 @@ def test_a_limit_that_is_missed_is_exit_1() -> None:
     assert "FAIL wait for the first token" in out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_an_interrupt_prints_what_there_is(number: signal.Signals) -> None:
     with Timed(Profile(ttft=0.02)) as server:
         child = start(server.url, "--concurrency", "2", "--lengths", "20x5", "--requests", "9999")
@@ -89,8 +89,11 @@ def test_an_interrupt_prints_what_there_is(number: signal.Signals) -> None:
         (("http://127.0.0.1:1", "--baseline", "/nowhere"), 2, "cannot read"),
     ],
 )
-def test_what_cannot_be_is_one_line(words: tuple[str, ...], code: int, said: str) -> None:
-    found, out, err = run(*words)
+def test_what_cannot_be_is_one_line(
+    words: tuple[str, ...], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_here(["bench", *words])
+    out, err = capsys.readouterr()
     assert (found, out) == (code, "")
     assert said in err
     assert "Traceback" not in err
