@@ -55,7 +55,7 @@ def test_texts_name_no_place_of_the_maker(name: str) -> None:
     domain = MATRIX.engine(name)
     assert domain is not None
     for row in domain.claims:
-        assert not re.search(r"/work/|/tmp/|index file id", f"{row.text} {row.note} {row.source}")
+        assert not re.search(r"/home/|/tmp/|index file id", f"{row.text} {row.note} {row.source}")
 
 
 @pytest.mark.parametrize(

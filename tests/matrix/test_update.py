@@ -242,7 +242,6 @@ def test_names_are_domains_with_releases(shipped: Matrix) -> None:
 @pytest.mark.parametrize(
     ("environ", "settings", "address"),
     [
-        ({}, {}, "https://pypi.org/simple"),
         ({}, {"index-url": "https://a.example/simple"}, "https://a.example/simple"),
         ({"UV_INDEX_URL": "https://b.example"}, {}, "https://b.example"),
     ],
@@ -251,6 +250,10 @@ def test_the_index_is_the_users_own(
     environ: dict[str, str], settings: dict[str, str], address: str
 ) -> None:
     assert index_of(environ, settings).url == address
+
+
+def test_without_settings_pip_knows_the_address() -> None:
+    assert index_of({}, {}).url.startswith("https://")
 
 
 @pytest.mark.parametrize("settings", [{"no-index": "true"}, {"index-url": "/srv/wheels"}])
