@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import sys
 from pathlib import Path
@@ -99,7 +98,7 @@ def test_a_long_fleet_is_short_to_read(fleet: Fleet) -> None:
 
 @pytest.mark.slow
 def test_a_thousand_snapshots(tmp_path: Path) -> None:
-    """At most 15 CPU seconds and 300 MiB, with a page of at most 3 MB."""
+    """One page of at most 3 MB; what it costs is measured by benchmarks/fleet.py."""
     import subprocess
 
     sources = sorted(HOSTS.glob("*/facts.json"))
@@ -107,11 +106,7 @@ def test_a_thousand_snapshots(tmp_path: Path) -> None:
         shutil.copy(sources[number % len(sources)], tmp_path / f"n{number:04}.json")
     page = tmp_path / "out" / "fleet.html"
     page.parent.mkdir()
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "doctor", "check", "--facts-dir", str(tmp_path), "-q"]
     done = subprocess.run([*command, "-o", f"html={page}"], capture_output=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == ExitCode.CANNOT_TELL, done.stderr
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime <= 15
-    assert after.ru_maxrss <= 300 << 10
     assert page.stat().st_size <= 3_000_000
