@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from doctor.facts import CodeTarget, ComputeCapability, Device, Version
@@ -50,12 +50,11 @@ class Matrix(CudaQueries, ThingQueries):
         other_names: tuple[str, ...] = (),
         read_heads: Callable[[], tuple[EngineName, ...]] | None = None,
     ) -> None:
-        self._read = read
+        self._read = lru_cache(maxsize=None)(read)
         self.engine_names = engine_names
         self.other_names = other_names
         self._fingerprint = fingerprint
         self._read_heads = read_heads
-        self._engines: dict[str, EngineDomain] = {}
         self._indexes: dict[str, EngineIndex] = {}
         self._builds: dict[tuple[str, str], tuple[tuple[Release, Variant, Version], ...]] = {}
 
@@ -103,11 +102,7 @@ class Matrix(CudaQueries, ThingQueries):
 
     def engine(self, name: str) -> EngineDomain | None:
         """The domain of an engine or framework ("vllm", "torch"), or None if there is none."""
-        if name not in self.engine_names:
-            return None
-        if name not in self._engines:
-            self._engines[name] = self._read(name)
-        return self._engines[name]
+        return self._read(name) if name in self.engine_names else None
 
     @cached_property
     def heads(self) -> tuple[EngineName, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 from doctor.facts import (
     ComputeCapability,
@@ -111,14 +112,12 @@ def _best(
 ) -> tuple[Release, Variant] | None:
     """A fitting build of the same version, which keeps pins whole; else of the newest."""
     name = matrix.engine_packages.get(holder.name, holder.name)
-    fitting = [
-        (release, variant)
-        for release, variant, cuda in matrix.builds_for(name, card)
-        if offered is None or (cuda.major or 0) <= (offered.major or 0)
-    ]
+    builds = matrix.builds_for(name, card)
     public = holder.version.public if holder.version else ""
-    same = (pair for pair in fitting if pair[0].version == public)
-    return next(same, next(iter(fitting), None))
+    ordered = chain((b for b in builds if b[0].version == public), builds)
+    most = (offered.major or 0) if offered is not None else None
+    fitting = ((r, v) for r, v, cuda in ordered if most is None or (cuda.major or 0) <= most)
+    return next(fitting, None)
 
 
 @rule("CUD102", cause="ptx-too-new", severity=Severity.ERROR)

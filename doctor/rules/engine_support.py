@@ -139,14 +139,15 @@ def _first_refusing(floors: list[_Floor], capability: ComputeCapability) -> str:
 def _older_release(
     matrix: Matrix, found: Software, capability: ComputeCapability
 ) -> tuple[Remedy, ...]:
-    domain = matrix.engine(found.name)
-    rows = domain.releases if domain else ()
-    able = [
-        r.version for r in rows if r.min_capability and not capability < _parse(r.min_capability)
-    ]
-    if not able:
+    newest_first = sorted(matrix.versions(found.name), key=lambda row: row[1].low, reverse=True)
+    able = (
+        release.version
+        for release, _ in newest_first
+        if release.min_capability and not capability < _parse(release.min_capability)
+    )
+    best = next(able, None)
+    if best is None:
         return (Remedy("use a newer card, or an engine that supports this one"),)
-    best = max(able, key=lambda v: Version(v).low)
     return (
         Remedy(
             f"install {found.name} {best}, the newest that supports the card",

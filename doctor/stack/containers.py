@@ -173,10 +173,9 @@ def _with_compat(matrix: Matrix, base: Candidate, facts: Facts) -> Iterator[Cand
 
 def _switch(matrix: Matrix, engine: str) -> Claim | None:
     """The variable that makes the engine's image use its forward-compatibility library."""
-    domain = matrix.engine(engine)
-    for claim in domain.claims if domain else ():
-        if claim.data.get("switches") == "forward-compatibility":
-            return claim
+    for match in matrix.claims(engine, "env-var"):
+        if match.claim.data.get("switches") == "forward-compatibility":
+            return match.claim
     return None
 
 
