@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.diagnose import HOST_SCOPE
-from doctor.facts import Device, Facts, HostFacts, LogText, Workload, seen
+from doctor.facts import Device, Facts, HostFacts, Workload, seen
+from doctor.facts import LogText as LogFact
 from doctor.logs import find_matches, suspect
 from doctor.logs.conditions import CONDITIONS
+from doctor.logs.text import LogText
 from doctor.matrix import load_matrix
 from doctor.matrix.catalogue import Signature
 
@@ -25,7 +27,7 @@ def _facts(log: str, **host: object) -> Facts:
     return Facts(
         host=HostFacts(**host),  # type: ignore[arg-type]
         devices=seen((Device("gpu0", "nvidia"),)),
-        logs=(LogText(log),),
+        logs=(LogFact(log),),
     )
 
 
@@ -96,6 +98,42 @@ def test_pattern_is_linear(signature: Signature) -> None:
     start = time.process_time()
     find_matches(lines, (signature,))
     assert time.process_time() - start < 0.5
+
+
+def test_a_warning_alone_makes_no_error() -> None:
+    log = "WARNING 11-20 [x.py] FlashAttention only supports Ampere GPUs or newer.\n"
+    found = suspect(_facts(log), HOST_SCOPE, WORKLOAD, MATRIX)
+    assert found is not None
+    assert found.remark
+    later = suspect(_facts(log + "RuntimeError: Not enough memory."), HOST_SCOPE, WORKLOAD, MATRIX)
+    assert later is not None
+    assert later.causes == found.causes
+
+
+def test_an_error_counts_before_an_earlier_warning() -> None:
+    warning = "WARNING 11-20 [x.py] FlashAttention only supports Ampere GPUs or newer.\n"
+    assert _causes(warning + "OSError: [Errno 98] Address already in use")[0] == "port-in-use"
+
+
+def test_a_megabyte_is_read_at_once() -> None:
+    errors = [s.any[0] for s in MATRIX.signatures if s.any]
+    text = (NOISE * 12000)[: 1 << 20] + "\n".join(f"ERROR {word}" for word in errors)
+    find_matches(text, MATRIX.signatures)
+    start = time.process_time()
+    find_matches(text, MATRIX.signatures)
+    assert time.process_time() - start < 1.0
+
+
+WORDS = st.sampled_from(["cuda", "error", "libcuda.so", "a", "not", "found", "_x", "ERROR", "9"])
+LINES = st.lists(WORDS, max_size=8).map(" ".join)
+
+
+@given(st.lists(LINES, max_size=8), st.lists(WORDS, min_size=1, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_the_index_finds_what_a_search_finds(lines: list[str], words: list[str]) -> None:
+    text, literal = "\n".join(lines), " ".join(words).lower()
+    first = next(LogText(text).places(literal), -1)
+    assert first == text.lower().find(literal)
 
 
 @given(st.text(max_size=2000))
