@@ -78,9 +78,6 @@ def _call(argv: list[str]) -> int:
     if any(not word or (word.startswith("--") and word.endswith("=")) for word in argv):
         # `--root "$TREE"` with TREE unset would judge another host than was meant.
         raise UsageError("an argument is empty", "is a variable of your shell not set?")
-    if any(not word or (word.startswith("--") and word.endswith("=")) for word in argv):
-        # `--root "$TREE"` with TREE unset would judge another host than was meant.
-        raise UsageError("an argument is empty", "is a variable of your shell not set?")
     try:
         answer: Any = root.main(args=argv, prog_name="doctor", standalone_mode=False)
         sys.stdout.flush()
