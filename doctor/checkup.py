@@ -7,6 +7,7 @@ from dataclasses import replace
 from doctor.errors import ExitCode, UsageError
 from doctor.examine import Sources, gather, need_askable, parse_engine, request_of
 from doctor.facts import Facts, LogText, Workload, seen
+from doctor.facts.model import LOG_LIMIT
 from doctor.findings import Diagnosis, OutcomeKind, Verdict, overall
 from doctor.report import Fleet, Report
 from doctor.report.fingerprint import is_known
@@ -51,7 +52,7 @@ def read_log(path: str, sources: Sources, engine: str = "") -> Report:
     stated = gather(sources).facts if sources.facts else Facts()
     facts = merge(stated, told)
     workload = _workload(facts, engine)
-    logs = facts.logs or (LogText(text),)
+    logs = facts.logs or (LogText(text[:LOG_LIMIT]),)
     judged = replace(
         facts, workloads=(workload,), logs=tuple(replace(log, workload="") for log in logs)
     )

@@ -18,6 +18,8 @@ from doctor.facts.record import Record
 from doctor.facts.scopes import ContainerEngine, Scope, Workload
 
 SCHEMA = "doctor/facts/v1"
+# Characters of a log that are read; what is beyond is not kept either.
+LOG_LIMIT = 4 << 20
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
+from doctor.facts.model import LOG_LIMIT
+
 LINE_LIMIT = 4096
-TEXT_LIMIT = 4 << 20
 WHOLE_LIMIT = 128 << 10
 
 # Of a long log only lines with one of these words are searched: errors say so.
@@ -54,7 +55,7 @@ class LogText:
     """The telling part of a log. `cut` keeps its letters, `lowered` has the same length."""
 
     def __init__(self, text: str) -> None:
-        self.cut = _condensed(text[:TEXT_LIMIT])
+        self.cut = _condensed(text[:LOG_LIMIT])
         self.lowered = _lowered(self.cut)
         self._words: dict[str, list[int]] = {}
         for found in _WORD.finditer(self.lowered):

@@ -7,6 +7,7 @@ from typing import Any
 
 from doctor.facts import UNSTATED, Facts, LogText, Reading, Version, Workload, seen
 from doctor.facts.arguments import argument_name
+from doctor.facts.model import LOG_LIMIT
 from doctor.intake.environment import SCOPE
 from doctor.probes.tool_text import reading
 
@@ -59,8 +60,8 @@ def parse(text: str) -> Facts:
     for literal, engine, pattern in _BANNERS:
         if literal in text:
             workload = _workload(text, engine, pattern)
-            return Facts(workloads=(workload,), logs=(LogText(text, workload.id),))
-    return Facts(logs=(LogText(text),))
+            return Facts(workloads=(workload,), logs=(LogText(text[:LOG_LIMIT], workload.id),))
+    return Facts(logs=(LogText(text[:LOG_LIMIT]),))
 
 
 def _workload(text: str, engine: str, pattern: re.Pattern[str] | None) -> Workload:
