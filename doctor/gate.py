@@ -17,6 +17,7 @@ from typing import Any
 
 from doctor.errors import UsageError
 from doctor.findings import Finding, Severity, TargetDiagnosis, overall, verdict_of
+from doctor.named_files import read_named
 from doctor.report import Hidden, Report
 from doctor.report.baseline import SCHEMA as BASELINE_SCHEMA
 
@@ -80,7 +81,7 @@ def _toml(path: Path) -> Any:
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return tomllib.loads(read_named(path).decode("utf-8"))
 
 
 def _known_only(data: dict[str, Any]) -> None:

@@ -138,6 +138,37 @@ def test_a_pipe_without_a_reader_is_not_waited_for_nor_replaced(
     assert Path("/dev/full").is_char_device()
 
 
+# Every option and argument that names a file to read, with {} in its place.
+NAMING = (
+    *("check --facts {}", "check --root {}", "check --python {}", "check --facts-dir {}"),
+    *(f"check --facts {HEALTHY} --baseline {{}}", f"check --facts {HEALTHY} --config {{}}"),
+    *("diagnose {}", f"diagnose {LOG} --facts {{}}", "scan {}", "fit {}", "fit --facts {}"),
+    *("matrix --overlay {} show", "profile validate {}", "profile show {}", "profile lock {}"),
+    *("resolve vllm --facts {}", "resolve vllm --root {}", "plan {} --user", "drift {} --user"),
+    *("plan llamacpp-cpu --user --lock {}", "smoke --profile {}", "record {}"),
+    "smoke http://127.0.0.1:9 --expect {}",
+    "smoke http://127.0.0.1:9 --api-key file:{}",
+    *("bench http://127.0.0.1:9 --lengths {}", "bench http://127.0.0.1:9 --baseline {}"),
+)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("line", NAMING)
+def test_a_pipe_where_a_file_is_expected_is_refused_at_once(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    signal.alarm(20)
+    try:
+        code = run(_words(line.format(tmp_path / "pipe.yaml")))
+    finally:
+        signal.alarm(0)
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, ""), err
+    assert err.startswith("doctor: ")
+
+
 def _start(line: str, **options: object) -> subprocess.Popen[bytes]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     argv = [sys.executable, "-m", "doctor", *_words(line)]

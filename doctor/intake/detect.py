@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
-import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +15,9 @@ from doctor.intake.document import read_document
 from doctor.intake.formats import requirements
 from doctor.intake.paste import read_paste
 from doctor.intake.text import plain
+from doctor.named_files import read_named
 
 _LIMIT = 64 << 20
-# What `<(nvidia-smi -q)` is called.
-_OWN_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 _REQUIREMENTS = re.compile(r"requirements[^/]{0,80}\.(?:txt|in)$")
 DOCUMENT_KEYS = field_report.KEYS | {"report", "expect", "id", "source", "summary", "reported"}
 
@@ -46,10 +43,12 @@ def read_text(path: str | Path) -> str:
     """
     label = label_of(path)
     try:
-        content = _from_stdin() if str(path) == "-" else _from_file(path)
+        content = _from_stdin() if str(path) == "-" else read_named(path, _LIMIT + 1)
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
-        raise UsageError(f"{label}: {reason}", "check the path and its permissions") from None
+        is_odd = getattr(fault, "errno", None) == errno.EINVAL
+        hint = "pipe it in and name it -" if is_odd else "check the path and its permissions"
+        raise UsageError(f"{label}: {reason}", hint) from None
     if len(content) > _LIMIT:
         raise UsageError(f"{label}: larger than 64 MiB", "cut it down to what matters")
     text = content.decode("utf-8-sig", errors="replace")
@@ -69,20 +68,6 @@ def _from_stdin() -> bytes:
     if sys.stdin is None:
         raise OSError(errno.EBADF, "closed")
     return sys.stdin.buffer.read(_LIMIT + 1)
-
-
-def _from_file(path: str | Path) -> bytes:
-    """Read a regular file. Of anything else only a pipe that the shell gave us is waited for."""
-    if str(path).startswith(_OWN_PIPES):
-        with open(path, "rb") as pipe:
-            return pipe.read(_LIMIT + 1)
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "not a regular file; pipe it in and name it -")
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        # It may have been changed for something else in between.
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        return file.read(_LIMIT + 1)
 
 
 def parse_input(text: str, name: str = "") -> Understood:

@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from doctor.errors import MatrixError
+from doctor.named_files import read_named
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -37,7 +38,7 @@ class _UniqueKeyLoader(_Loader):  # type: ignore[misc]  # the base is chosen at 
 def read_yaml(path: Path) -> Any:
     """Read one YAML file as text scalars; raise MatrixError with the place of the fault."""
     try:
-        return yaml.load(path.read_bytes(), Loader=_UniqueKeyLoader)  # noqa: S506 - text only
+        return yaml.load(read_named(path), Loader=_UniqueKeyLoader)  # noqa: S506 - text only
     except yaml.YAMLError as fault:
         raise MatrixError(f"{path}: {fault}", "mend the YAML at the line named") from None
     except RecursionError:

@@ -17,6 +17,7 @@ from doctor.matrix.learnt import learnt_files, with_learnt
 from doctor.matrix.model import EngineDomain, EngineName, head_of
 from doctor.matrix.overlay import overlaid, overlay_files
 from doctor.matrix.query import Fingerprint, Matrix
+from doctor.named_files import read_named
 
 DATA = Path(__file__).parent / "data"
 COMPILED = Path(__file__).parent / "compiled"
@@ -138,6 +139,6 @@ def _fresh(name: str, source: Path) -> Any:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_named(path)
     except OSError as fault:
         raise MatrixError(f"cannot read {path}: {fault}", "reinstall llm-doctor") from None

@@ -16,6 +16,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from doctor.errors import UsageError
+from doctor.named_files import read_named
 
 SCHEMA = "doctor/lock/v1"
 SIZE_LIMIT = 8 << 20
@@ -103,10 +104,10 @@ def parse_lock(text: str, name: str = "stack.lock") -> Lock:
 def read_lock(path: Path) -> Lock:
     """Read a lock file; raises UsageError."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return parse_lock(file.read(SIZE_LIMIT + 1), str(path))
+        text = read_named(path, SIZE_LIMIT + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageError(f"{path}: {fault}", "make it: doctor profile lock PROFILE") from None
+    return parse_lock(text, str(path))
 
 
 def write_lock(path: Path, lock: Lock) -> bool:

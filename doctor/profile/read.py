@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from doctor.errors import UsageError
+from doctor.named_files import read_named
 from doctor.profile.schema import Profile
 from doctor.resources import resource
 
@@ -50,10 +51,10 @@ _HINT = "docs/profiles.md describes the keys"
 def read_profile(path: Path) -> Profile:
     """Read a profile file; raises UsageError."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return parse_profile(file.read(SIZE_LIMIT + 1), str(path))
+        text = read_named(path, SIZE_LIMIT + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageError(f"cannot read {path}: {_reason(fault)}", "name a profile file") from None
+    return parse_profile(text, str(path))
 
 
 def _reason(fault: OSError | UnicodeDecodeError) -> str:

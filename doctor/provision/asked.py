@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doctor.errors import UsageError
+from doctor.named_files import read_named
 from doctor.profile.lock import Lock, read_lock
 from doctor.profile.read import find_profile
 from doctor.profile.schema import Profile
@@ -87,7 +88,7 @@ def lock_for(asked: Asked, profile: Profile, say: Callable[[str], None]) -> Lock
 def inputs_of(plan_file: str) -> str:
     """What a plan in JSON was made from. Raises UsageError."""
     try:
-        found = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+        found = json.loads(read_named(plan_file))
         return str(found["inputs"])
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise UsageError(

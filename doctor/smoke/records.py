@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from doctor.errors import UsageError
+from doctor.named_files import read_named
 from doctor.smoke.target import Record
 
 SCHEMA = "doctor/smoke-record/v1"
@@ -30,8 +31,7 @@ def write_record(path: str, record: Record) -> None:
 def read_record(path: str) -> Record:
     """Read what `write_record` wrote. Raises UsageError for anything else."""
     try:
-        with Path(path).open("rb") as file:
-            data = json.loads(file.read(_LIMIT))
+        data = json.loads(read_named(path, _LIMIT))
     except OSError as fault:
         raise UsageError(f"cannot read {path[:200]}: {fault.strerror}") from None
     except ValueError:

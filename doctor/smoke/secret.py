@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from doctor.errors import UsageError
+from doctor.named_files import read_named
 
 _LONGEST = 4096
 # So many characters of a key at the end of a text are no chance.
@@ -57,7 +58,6 @@ def read_secret(reference: str) -> Secret:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_LONGEST + 2).decode("ascii", "replace")
+        return read_named(path, _LONGEST + 2).decode("ascii", "replace")
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}", "name a readable file") from None

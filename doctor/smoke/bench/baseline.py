@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor.errors import UsageError
+from doctor.named_files import read_named
 from doctor.smoke.bench.ask import Load
 from doctor.smoke.bench.figures import Series
 
@@ -56,8 +57,7 @@ def read_baseline(path: Path) -> Saved:
 
 def _json(path: Path) -> Any:
     try:
-        with path.open("rb") as file:
-            raw = file.read(_LIMIT + 1)
+        raw = read_named(path, _LIMIT + 1)
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}", _HINT) from None
     try:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
 from doctor.errors import UsageError
+from doctor.named_files import open_named
 from doctor.smoke.bench.lengths import Lengths, Pair
 
 MOST_ROWS, LONGEST_LINE = 100_000, 1 << 20
@@ -24,7 +26,8 @@ _HINT = 'each line like {"prompt_tokens": 512, "output_tokens": 128}, or a CSV w
 def read_lengths(path: Path) -> Lengths:
     """The pairs of a file, at most MOST_ROWS. Raises UsageError if it has none."""
     try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        wrapped = TextIOWrapper(open_named(path), "utf-8-sig", "replace", newline="")
+        with wrapped as file:
             pairs = tuple(islice(_pairs(file, path.suffix.lower()), MOST_ROWS))
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}", _HINT) from None
