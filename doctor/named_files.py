@@ -1,11 +1,13 @@
-"""Files that a person names: opened so that nothing is waited for and nothing has effects.
+"""Files that a person names: nothing is waited for, and devices stay what they are.
 
 A FIFO without a writer would hang, and opening a device can do something. Pipes that the
-shell made for this process (`<(nvidia-smi -q)`) are read to their end.
+shell made for this process (`<(nvidia-smi -q)`) are read to their end. To put a new file in
+the place of /dev/null, as root can, would break a machine.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -14,6 +16,7 @@ from typing import BinaryIO
 
 # What `<(command)` and standard input are called.
 _OWN_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+_LIVE = ("/dev/", "/proc/")
 
 
 def open_named(path: str | Path) -> BinaryIO:
@@ -41,3 +44,34 @@ def read_named(path: str | Path, limit: int = 64 << 20) -> bytes:
 def _need_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
+
+
+def write_named(path: str | Path, text: str) -> None:
+    """Write a file whole or not at all; raises OSError.
+
+    A link stays a link. A device or pipe, such as /dev/stderr, is written to as it is.
+    """
+    target = Path(path)
+    if str(target).startswith(_LIVE) or (target.exists() and not target.is_file()):
+        _write_through(target, text)
+    else:
+        _replace(Path(os.path.realpath(target)), text)
+
+
+def _write_through(target: Path, text: str) -> None:
+    # Without O_NONBLOCK, opening a pipe that nobody reads would wait for ever.
+    handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _replace(target: Path, text: str) -> None:
+    scratch = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+    try:
+        scratch.write_text(text, encoding="utf-8")
+        os.replace(scratch, target)
+    except BaseException:  # Ctrl-C too
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise

@@ -7,7 +7,6 @@ a new lock differs from the old one only where something changed.
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from doctor.errors import UsageError
-from doctor.named_files import read_named
+from doctor.named_files import read_named, write_named
 
 SCHEMA = "doctor/lock/v1"
 SIZE_LIMIT = 8 << 20
@@ -113,14 +112,11 @@ def read_lock(path: Path) -> Lock:
 def write_lock(path: Path, lock: Lock) -> bool:
     """Write a lock whole or not at all; False if the file says the same already."""
     text = lock_text(lock)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
+        if path.is_file() and read_named(path) == text.encode():
             return False
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, path)
+        write_named(path, text)
     except OSError as fault:
-        scratch.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {fault.strerror}", "name a writable file") from None
     return True
 

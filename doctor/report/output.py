@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TextIO
 
 from doctor.errors import DoctorError, UsageError
+from doctor.named_files import write_named
 from doctor.report import Fleet, Report, Style, fleet_renderer, renderer
 
 _WIDEST = 120
 _USUAL = 100
-# Names of open files of this process; one that is replaced would not be seen by its reader.
-_LIVE = ("/dev/", "/proc/")
 
 
 def _columns(stream: TextIO) -> int:
@@ -82,32 +81,8 @@ def emit(text: str) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all; raises UsageError if it cannot be written.
-
-    A link stays a link. A device or pipe, such as /dev/stderr, is written to as it is.
-    """
+    """Write a file whole or not at all; raises UsageError if it cannot be written."""
     try:
-        if str(path).startswith(_LIVE) or (path.exists() and not path.is_file()):
-            _write_through(path, text)
-        else:
-            _replace(Path(os.path.realpath(path)), text)
+        write_named(path, text)
     except OSError as fault:
         raise UsageError(f"cannot write {path}: {fault.strerror}", "name a writable file") from None
-
-
-def _write_through(target: Path, text: str) -> None:
-    # Without O_NONBLOCK, opening a pipe that nobody reads would wait for ever.
-    handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
-    os.set_blocking(handle, True)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def _replace(target: Path, text: str) -> None:
-    scratch = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
-    try:
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, target)
-    except BaseException:  # Ctrl-C too
-        scratch.unlink(missing_ok=True)
-        raise

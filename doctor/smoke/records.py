@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import asdict
-from pathlib import Path
 
 from doctor.errors import UsageError
-from doctor.named_files import read_named
+from doctor.named_files import read_named, write_named
 from doctor.smoke.target import Record
 
 SCHEMA = "doctor/smoke-record/v1"
@@ -18,13 +16,9 @@ _LIMIT = 64 << 10
 
 def write_record(path: str, record: Record) -> None:
     """Write the figures whole or not at all. Raises UsageError."""
-    target = Path(path)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        scratch.write_text(json.dumps({"schema": SCHEMA, **asdict(record)}, indent=1) + "\n")
-        scratch.replace(target)
+        write_named(path, json.dumps({"schema": SCHEMA, **asdict(record)}, indent=1) + "\n")
     except OSError as fault:
-        scratch.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path[:200]}: {fault.strerror}") from None
 
 
