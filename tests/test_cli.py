@@ -266,6 +266,8 @@ def test_nothing_of_an_examined_environment_is_run(tmp_path: Path) -> None:
     (site / "odd.dist-info/METADATA").symlink_to("/dev/zero")
     (site / "[bold]-1.dist-info").mkdir()
     (site / "[bold]-1.dist-info/METADATA").write_text("Name: [/foo]\x1b[31m\u202e\nVersion: 1\n")
+    for name in ("click.py", "yaml.py", "json.py", "doctor_trap.py", "difflib.py"):
+        (tmp_path / name).write_text(TRAP.format(mark=str(mark)))
     env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
     started = time.monotonic()
     for line in (f"check --python {tmp_path}/env -v", f"scan {tmp_path}/env"):
