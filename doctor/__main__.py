@@ -6,7 +6,7 @@ import sys
 # `python -m` looks for modules first where one stands, and that may be what is examined.
 # Nothing is imported before, not even from the standard library.
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-try:  # noqa: SIM105
+try:
     if os.path.realpath(sys.path[0] or os.curdir) == os.getcwd() != _OWN:
         del sys.path[0]
 except OSError:  # the folder where one stands is gone
