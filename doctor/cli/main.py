@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import Any
 
 import doctor
 from doctor.errors import DoctorError, ExitCode, UsageError
@@ -79,7 +78,7 @@ def _call(argv: list[str]) -> int:
         # `--root "$TREE"` with TREE unset would judge another host than was meant.
         raise UsageError("an argument is empty", "is a variable of your shell not set?")
     try:
-        answer: Any = root.main(args=argv, prog_name="doctor", standalone_mode=False)
+        answer: object = root.main(args=argv, prog_name="doctor", standalone_mode=False)
         sys.stdout.flush()
         return answer if isinstance(answer, int) else int(ExitCode.OK)
     except click.exceptions.Exit as leave:
