@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from doctor.binaries.cache import user_folder
 from doctor.errors import UsageError
 from doctor.findings import Finding, Severity, TargetDiagnosis, overall, verdict_of
 from doctor.named_files import read_named
@@ -51,7 +52,7 @@ def read_config(named: str = "") -> tuple[Config, str]:
     named, can be changed by others than its user.
     """
     path = Path(named) if named else own_config()
-    if not named and not path.is_file():
+    if path is None or (not named and not path.is_file()):
         return Config(), ""
     if not named:
         _refuse_foreign(path)
@@ -70,10 +71,10 @@ def read_config(named: str = "") -> tuple[Config, str]:
     return config, str(path)
 
 
-def own_config() -> Path:
-    """Where the user's own configuration lies."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
-    return Path(base) / "doctor" / "doctor.toml"
+def own_config() -> Path | None:
+    """Where the user's own configuration lies: never in the folder where one stands."""
+    base = user_folder("XDG_CONFIG_HOME", ".config")
+    return Path(base) / "doctor" / "doctor.toml" if base else None
 
 
 def _toml(path: Path) -> Any:

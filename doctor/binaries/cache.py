@@ -34,23 +34,23 @@ def identity_of(path: str) -> Optional[Identity]:
     return (status.st_dev, status.st_ino, status.st_size, *times)
 
 
-def user_cache() -> str:
-    """This user's folder for what can be made again; "" if there is no usable home.
+def user_folder(variable: str, below: str) -> str:
+    """This user's folder of a kind ("XDG_CACHE_HOME", ".cache"); "" if there is no usable home.
 
     What the variable states is ignored if it is relative: nothing is kept where one happens
     to stand. A home that is not there is not made.
     """
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    base = os.environ.get(variable, "")
     if base.startswith("/"):
         return base
     home = os.path.expanduser("~")
     usable = home.startswith("/") and home != "/" and os.path.isdir(home)
-    return f"{home}/.cache" if usable else ""
+    return f"{home}/{below}" if usable else ""
 
 
 def cache_folder() -> str:
     """This user's folder for what was read of binaries; "" if there is none."""
-    base = user_cache()
+    base = user_folder("XDG_CACHE_HOME", ".cache")
     return f"{base}/llm-doctor/binaries" if base else ""
 
 

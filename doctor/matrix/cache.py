@@ -9,9 +9,9 @@ from pathlib import Path
 
 def cache_folder() -> Path | None:
     """The user's cache folder for compiled domains, or None without a usable home."""
-    from doctor.binaries.cache import user_cache  # a wheel carries its domains compiled
+    from doctor.binaries.cache import user_folder  # a wheel carries its domains compiled
 
-    base = user_cache()
+    base = user_folder("XDG_CACHE_HOME", ".cache")
     return Path(base) / "llm-doctor" / "matrix" if base else None
 
 

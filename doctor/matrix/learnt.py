@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from doctor.binaries.cache import user_folder
 from doctor.errors import MatrixError, UsageError
 from doctor.facts import Version
 from doctor.matrix.model import EngineDomain, Release
@@ -36,13 +37,8 @@ def is_learnt(release: Release) -> bool:
 
 def learnt_folder() -> Path | None:
     """This user's folder for what was learnt, or None without a usable home."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    if not base.startswith("/"):
-        home = os.path.expanduser("~")
-        if not home.startswith("/") or home == "/" or not os.path.isdir(home):
-            return None
-        base = f"{home}/.config"
-    return Path(base) / "llm-doctor" / "releases"
+    base = user_folder("XDG_CONFIG_HOME", ".config")
+    return Path(base) / "llm-doctor" / "releases" if base else None
 
 
 def learnt_files() -> tuple[Path, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date
 from pathlib import Path
 
@@ -129,13 +128,19 @@ def test_the_user_s_own_file_counts_unless_others_can_change_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    own_config().parent.mkdir()
-    own_config().write_text(WHOLE)
-    own_config().chmod(0o644)
+    path = own_config()
+    assert path is not None
+    path.parent.mkdir()
+    path.write_text(WHOLE)
+    path.chmod(0o644)
     assert read_config()[0].ignore
-    os.chmod(own_config(), 0o666)  # noqa: S103 - what is refused
+    path.chmod(0o666)
     with pytest.raises(UsageError, match="others can change it"):
         read_config()
+    monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.setenv("XDG_CONFIG_HOME", tmp_path.name)
+    monkeypatch.setenv("HOME", "")
+    assert own_config() is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "doctor/report/v1"}', "\x00"])
