@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from doctor.binaries.cache import user_folder
 from doctor.errors import ProvisionError, UsageError
 from doctor.provision.journal import Journal, read_json
 
@@ -45,13 +46,18 @@ def state_folder(user: bool) -> Path:
     """Where runs are kept: of this user, or of the system for root."""
     if not user:
         return Path(SYSTEM_STATE)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base, "doctor")
+    return _own("XDG_STATE_HOME", ".local/state")
 
 
 def cache_folder() -> Path:
     """Where downloads are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return _own("XDG_CACHE_HOME", ".cache")
+
+
+def _own(variable: str, below: str) -> Path:
+    base = user_folder(variable, below)
+    if not base:
+        raise UsageError("there is no home to keep runs in", f"set HOME or {variable}")
     return Path(base, "doctor")
 
 
