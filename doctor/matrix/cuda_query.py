@@ -76,7 +76,11 @@ class CudaQueries:
 
     def branch(self, driver: Version) -> DriverBranch | None:
         """The branch row of a driver version ("580.95.05" belongs to 580)."""
-        return next((b for b in self.drivers.branches if b.branch == driver.major), None)
+        return self._branches.get(driver.major) if driver.major is not None else None
+
+    @cached_property
+    def _branches(self) -> dict[int, DriverBranch]:
+        return {row.branch: row for row in self.drivers.branches}
 
     def newest_branch(self) -> int:
         """The newest driver branch that the matrix knows."""

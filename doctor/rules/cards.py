@@ -30,11 +30,10 @@ def capability(device: Device, matrix: Matrix) -> Reading[ComputeCapability]:
     """The compute capability that was read, else the one that all matching products share."""
     if device.compute_capability.is_known:
         return device.compute_capability
-    known = {row.capability for row in matrix.gpus_matching(device)}
-    text = known.pop() if len(known) == 1 else None
-    if text is None:
+    found = matrix.capability_of(device)
+    if found is None:
         return missing(Missing.NOT_STATED, device.name.at)
-    return seen(ComputeCapability.parse(text), f"matrix, {label(device, matrix)}")
+    return seen(found, f"matrix, {label(device, matrix)}")
 
 
 def need_capability(device: Device, matrix: Matrix) -> ComputeCapability:

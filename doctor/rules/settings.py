@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from doctor.facts import ComputeCapability, Device, Missing, MissingFact, Scope, Version
@@ -56,7 +57,7 @@ def settings(case: Case, matrix: Matrix) -> tuple[Setting, ...]:
     """One setting per different kind of device of the case; one without device if there is none."""
     base = _base(case)
     seen: dict[tuple[str, str], Setting] = {}
-    for device in case.devices:
+    for device in cards.distinct(case.devices):
         capability = cards.capability(device, matrix).value
         setting = replace(
             base,
@@ -194,12 +195,18 @@ def _fails_only_beside_capability(claim: Claim, setting: Setting) -> bool:
     return spec is None or _condition("capability", spec, setting) is not False
 
 
+@lru_cache(maxsize=4096)
+def _stated(text: str) -> Version:
+    """A version of a claim; the resolver compares the same few thousands of times."""
+    return Version(text)
+
+
 def covers(claim: Claim, version: Version | None) -> bool | None:
     """Tell whether the claim's range holds the version; None if that is open."""
     if version is None:
         return None if claim.since or claim.until else True
-    lower = version.at_least(Version(claim.since)) if claim.since else True
-    upper = version.older_than(Version(claim.until)) if claim.until else True
+    lower = version.at_least(_stated(claim.since)) if claim.since else True
+    upper = version.older_than(_stated(claim.until)) if claim.until else True
     if lower is False or upper is False:
         return False
     return None if lower is None or upper is None else True
@@ -208,7 +215,7 @@ def covers(claim: Claim, version: Version | None) -> bool | None:
 def _past(claim: Claim, version: Version | None) -> str:
     if version is None or not claim.verified_to:
         return ""
-    return claim.verified_to if version.newer_than(Version(claim.verified_to)) is True else ""
+    return claim.verified_to if version.newer_than(_stated(claim.verified_to)) is True else ""
 
 
 def _first_unknown(claim: Claim, setting: Setting, version: Version | None) -> str:
