@@ -19,6 +19,7 @@ _FUNCTION_NOT_FOUND = 13
 _NVLINK_TO_GPU, _NVLINK_TO_SWITCH = 0, 2
 _VIRTUAL = 2
 _MOST_DEVICES, _MOST_PROCESSES = 64, 200
+_RUNNING = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 
 # Questions with one plain answer: key of the document, function, further arguments.
 # An alternative stands below its first choice and is asked where that is not there.
@@ -127,8 +128,7 @@ def _memory(pynvml: Any, handle: Any) -> dict[str, int]:
 
 def _processes(nvml: _Nvml, handle: Any) -> list[dict[str, Any]]:
     """Processes with a context, those that only draw included: both hold memory."""
-    kinds = ("Compute", "Graphics")
-    answers = [_running(nvml, handle, kind) for kind in kinds]
+    answers = [_running(nvml, handle, function) for function in _RUNNING]
     refused = failed(answers[0])
     if refused is not None:
         raise nvml.module.NVMLError(refused)
@@ -140,11 +140,11 @@ def _processes(nvml: _Nvml, handle: Any) -> list[dict[str, Any]]:
     return [{"pid": p, "memory": m, "name": _process_name(nvml, p)} for p, m in listed]
 
 
-def _running(nvml: _Nvml, handle: Any, kind: str) -> Any:
+def _running(nvml: _Nvml, handle: Any, function: str) -> Any:
     """The newest form that the library knows; pynvml's unversioned name does not fall back."""
-    answer = nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
+    answer = nvml.ask(f"{function}_v3", handle)
     if failed(answer) == _FUNCTION_NOT_FOUND:
-        answer = nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
+        answer = nvml.ask(f"{function}_v2", handle)
     return answer
 
 

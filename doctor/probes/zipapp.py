@@ -13,11 +13,19 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from doctor.errors import UsageError
+from doctor.probes import zipapp_pruning
 
 _FOLDERS = ("facts", "binaries", "probes")
 _FILES = ("__init__.py", "errors.py")
 _MAIN = "probes/zipapp_main.py"
-_NOT_SHIPPED = ("zipapp.py", "zipapp_main.py")
+_BINDINGS = "pynvml.py"
+# What builds the archive, and what only writes recordings and reads them.
+_NOT_SHIPPED = (
+    *("zipapp.py", "zipapp_main.py", "zipapp_pruning.py"),
+    *("condense.py", "recorded.py", "recording.py", "scrub.py"),
+)
+# The files that say what is asked of NVML.
+_ASKING = ("probes/nvml.py", "probes/nvml_questions.py")
 _SHEBANG = b"#!/usr/bin/env python3\n"
 # The earliest that a zip file can state: one source, one archive, to the last bit.
 _WHEN = (1980, 1, 1, 0, 0, 0)
@@ -34,15 +42,34 @@ def build(target: str) -> int:
         file.write(_SHEBANG)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
             for name, path in sorted(_members()):
-                with open(path, encoding="utf-8") as source:
-                    member = zipfile.ZipInfo(name, _WHEN)
-                    member.external_attr = 0o644 << 16
-                    archive.writestr(member, slimmed(source.read()), zipfile.ZIP_DEFLATED)
+                member = zipfile.ZipInfo(name, _WHEN)
+                member.external_attr = 0o644 << 16
+                archive.writestr(member, _source_of(name, path), zipfile.ZIP_DEFLATED)
     size = os.path.getsize(target)
     if size > SIZE_LIMIT:
         raise UsageError(f"{target} has {size} bytes; the limit is {SIZE_LIMIT}")
     os.chmod(target, 0o755)  # noqa: S103 - a program for everyone
     return size
+
+
+def _source_of(name: str, path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        source = file.read()
+    if name == _BINDINGS:
+        source = zipapp_pruning.pruned(source, _asked_of_nvml())
+    return slimmed(source)
+
+
+def _asked_of_nvml() -> frozenset[str]:
+    texts = []
+    for name in _ASKING:
+        with open(os.path.join(_package(), name), encoding="utf-8") as file:
+            texts.append(file.read())
+    return zipapp_pruning.words("\n".join(texts))
+
+
+def _package() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def slimmed(source: str) -> str:
@@ -78,7 +105,7 @@ def _replace(lines: list[str], token: tokenize.TokenInfo, text: str) -> None:
 
 def _members() -> Iterator[tuple[str, str]]:
     """Names in the archive with the files that they come from."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    package = _package()
     yield "__main__.py", os.path.join(package, _MAIN)
     for name in _FILES:
         yield f"doctor/{name}", os.path.join(package, name)
@@ -86,7 +113,7 @@ def _members() -> Iterator[tuple[str, str]]:
         yield from _sources(package, folder)
     pynvml = find_spec("pynvml")
     if pynvml is not None and pynvml.origin:
-        yield "pynvml.py", pynvml.origin
+        yield _BINDINGS, pynvml.origin
 
 
 def _sources(package: str, folder: str) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from doctor.errors import UsageError
-from doctor.probes import zipapp
+from doctor.probes import zipapp, zipapp_pruning
+from tests.fakes import hosts, nvml
 
 ROOT = Path(__file__).parent.parent.parent
 ISOLATED = ("-I", "-S")
@@ -81,6 +82,40 @@ def test_is_the_same_program_as_the_source(archive: Path) -> None:
                 assert _without_docstrings(shipped) == _without_docstrings(source), name
                 assert shipped.count(b"\n") == source.count("\n"), name
         assert b"Copyright" in opened.read("pynvml.py")
+
+
+@pytest.mark.real
+def test_its_bindings_ask_what_the_whole_ones_ask(archive: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        opened.extract("pynvml.py", tmp_path)
+    folder = nvml.build(tmp_path)
+    conditions = [host / "nvml.conf" for host in hosts.with_fake_nvml()]
+    answers = [
+        [answer["answer"] for answer in nvml.ask(folder, conditions, environ=environ)]
+        for environ in ({}, {"PYTHONPATH": str(tmp_path)})
+    ]
+    assert answers[0] == answers[1]
+    where = "import pynvml; print(pynvml.__file__)"
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-c", where], check=True, capture_output=True, text=True, env=environ
+    )
+    assert found.stdout.strip() == str(tmp_path / "pynvml.py")
+
+
+def test_pruning_keeps_what_is_needed_and_what_does_something() -> None:
+    source = (
+        "import sys\nnvmlUsed = nvmlBase = 1\nNVML_ERROR_X = 2\nnvmlLeft = 3\n"
+        "nvmlMade = print()\ndef nvmlAsk_v2():\n    return nvmlHelp\nnvmlHelp = 4\n"
+        "@print\nclass nvmlOther:\n    pass\n"
+    )
+    found = zipapp_pruning.pruned(source, zipapp_pruning.words('ask("nvmlAsk", 1)'))
+    assert found.count("\n") == source.count("\n")
+    assert "nvmlLeft" not in found
+    assert "nvmlOther" not in found
+    assert "@print" not in found
+    for kept in ("import sys", "nvmlBase", "NVML_ERROR_X", "nvmlMade", "nvmlAsk_v2", "nvmlHelp"):
+        assert kept in found
 
 
 @pytest.mark.real
