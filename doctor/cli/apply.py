@@ -51,9 +51,9 @@ def command(
       doctor apply llamacpp-cpu --on ssh://root@host --yes
       doctor plan vllm-cpu --format json > plan.json; doctor apply vllm-cpu --plan plan.json
 
-    Exit codes: 0 done or nothing to do, 1 refused, 4 a step failed, 130 interrupted.
+    Exit codes: 0 done or nothing to do, 1 refused, 4 a step failed, 5 a reboot or a person
+    is needed, 130 interrupted.
     """
-    from doctor.errors import ExitCode
     from doctor.matrix import load_matrix
     from doctor.provision.asked import Asked, read_order
     from doctor.provision.order import prepare
@@ -75,7 +75,7 @@ def command(
         _confirm(prepared.plan, yes, verbose)
         outcome = desk.apply(prepared)
     click.echo(render_json(outcome) if form == "json" else render_text(outcome), nl=False)
-    ctx.exit(int(ExitCode.OK if outcome.is_good else ExitCode.FAILED))
+    ctx.exit(int(outcome.exit_code))
 
 
 def _expect_plan(plan_file: str, inputs: str) -> None:

@@ -28,9 +28,8 @@ def command(
       doctor rollback llamacpp-cpu --user
       doctor rollback llamacpp-cpu 20261129-191500-1 --on ssh://root@host
 
-    Exit codes: 0 done, 2 there is nothing to undo, 4 a step failed.
+    Exit codes: 0 done, 2 there is nothing to undo, 4 a step failed, 5 a reboot is needed.
     """
-    from doctor.errors import ExitCode
     from doctor.matrix import load_matrix
     from doctor.provision.asked import Asked
     from doctor.provision.session import Desk
@@ -42,4 +41,4 @@ def command(
     desk = Desk(asked.runs(), load_matrix(), progress.watcher)
     outcome = desk.rollback(asked.target, asked.service, run)
     click.echo(render_json(outcome) if form == "json" else render_text(outcome), nl=False)
-    ctx.exit(int(ExitCode.OK if outcome.is_good else ExitCode.FAILED))
+    ctx.exit(int(outcome.exit_code))

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from doctor.errors import DoctorError, ProvisionError
+from doctor.errors import DoctorError, ExitCode, ProvisionError
 from doctor.matrix import Matrix
 from doctor.profile.locking import Wanted, download
+from doctor.provision import reboot
 from doctor.provision.goal import Goal
 from doctor.provision.journal import (
     APPLIED,
@@ -24,13 +25,14 @@ from doctor.provision.journal import (
     GIVEN_UP,
     ROLLED_BACK,
     STEP,
+    SUSPENDED,
 )
 from doctor.provision.plan import NEEDS_REBOOT, NONE, Plan, Step, make_plan
 from doctor.provision.playbook import Listener, Playbook, RoleResult
 from doctor.provision.proof import prove
 from doctor.provision.runs import Run
-from doctor.provision.survey import end_leftovers, read_state
-from doctor.provision.target import Target
+from doctor.provision.survey import end_leftovers, read_boot, read_state
+from doctor.provision.target import LOCAL, Target
 from doctor.provision.variables import Means
 
 COMPLETE = ".complete"
@@ -47,7 +49,10 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it ended: applied, rolled-back or given-up; `failure` is what failed first."""
+    """How it ended: applied, rolled-back, given-up or suspended; `failure` is what failed first.
+
+    Suspended is no end: a reboot is waited for, or, with a failure, a person must decide.
+    """
 
     end: str
     run: str = ""
@@ -61,6 +66,13 @@ class Outcome:
         """True if the machine is what it was meant to be."""
         return self.end == APPLIED
 
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command answers."""
+        if self.end == SUSPENDED:
+            return ExitCode.SUSPENDED
+        return ExitCode.OK if self.is_good else ExitCode.FAILED
+
 
 @dataclass(frozen=True)
 class Worker:
@@ -73,14 +85,22 @@ class Worker:
     watcher: Watcher = Watcher()
 
     def apply(self, plan: Plan, before: Goal) -> Outcome:
-        """Take every step; on a failure go back to `before`, as far as steps can be undone."""
+        """Take every step; on a failure go back to `before`, as far as steps can be undone.
+
+        A reboot that an interrupted run still waits for comes first.
+        """
         journal = self.run.journal
+        awaited = self._awaited(plan)
         journal.write(BEGIN)
         try:
+            if awaited:
+                self._reboot(awaited, plan.goal)
             proof = self._steps(plan)
+        except reboot.Suspended:
+            return Outcome(SUSPENDED, self.run.name)
         except DoctorError as fault:
             return self._back(plan, before, str(fault))
-        journal.write(END, text=APPLIED)
+        self._end(APPLIED)
         return Outcome(APPLIED, self.run.name, steps=len(plan.steps), proof=proof)
 
     def go_to(self, goal: Goal) -> str:
@@ -95,6 +115,8 @@ class Worker:
         proof = ""
         for number, step in enumerate(plan.steps, 1):
             self.run.journal.write(STEP, step.name)
+            if step.reboots:
+                reboot.note(self.run, step.name, self.target)
             self.watcher.begins(number, len(plan.steps), step)
             result = self._take(step, plan.goal)
             if not result.failure and step.role == "verify":
@@ -104,16 +126,43 @@ class Worker:
                 self.run.journal.write(FAILED, step.name, result.failure)
                 raise ProvisionError(f"{step.name}: {result.failure}")
             self.run.journal.write(DONE, step.name)
+            if step.reboots:
+                self._reboot(step.name, plan.goal)
         return proof
+
+    def _awaited(self, plan: Plan) -> str:
+        """A step that is done and whose reboot has not been; one yet to be done brings its own."""
+        entries = self.run.journal.read()
+        if not reboot.asked_for(entries):
+            return ""
+        name = reboot.awaited(entries, read_boot(self.target))
+        return "" if name in [step.name for step in plan.steps if step.reboots] else name
+
+    def _reboot(self, step: str, goal: Goal) -> None:
+        """Boot that machine again and go on; on this one raise Suspended."""
+        if self.target.kind == LOCAL:
+            reboot.suspend(self.run, goal, self.target)
+        before = read_boot(self.target)
+        result = self._book().play(f"reboot_after_{step}", "reboot", reboot.variables())
+        if not result.failure and read_boot(self.target) == before:
+            result.failure = "the machine runs in the same boot as before"
+        if result.failure:
+            self.run.journal.write(FAILED, step, result.failure)
+            raise ProvisionError(f"reboot after {step}: {result.failure}")
+
+    def _end(self, text: str) -> None:
+        self.run.journal.write(END, text=text)
+        reboot.forget(self.run)
 
     def _take(self, step: Step, goal: Goal) -> RoleResult:
         if not step.role:
             fetch_packages(goal, Path(self.means.wheels))
             return RoleResult()
-        book = Playbook(
-            self.target, self.run.folder / "roles", self.run.name, listen=self.watcher.task
-        )
-        return book.play(step.name, step.role, step.variables)
+        return self._book().play(step.name, step.role, step.variables)
+
+    def _book(self) -> Playbook:
+        roles = self.run.folder / "roles"
+        return Playbook(self.target, roles, self.run.name, listen=self.watcher.task)
 
     def _proven(self, goal: Goal) -> tuple[str, str]:
         outcome = prove(goal, self.target, self.matrix)
@@ -122,9 +171,13 @@ class Worker:
     def _back(self, plan: Plan, before: Goal, failure: str) -> Outcome:
         """Undo, up to a step that needs a reboot; what cannot be undone is named."""
         journal = self.run.journal
-        if any(step.undo == NEEDS_REBOOT for step in plan.steps):
-            return Outcome(GIVEN_UP, self.run.name, failure)
-        done = {entry.step for entry in journal.read() if entry.event == DONE}
+        entries = journal.read()
+        begun = {entry.step for entry in entries if entry.event == STEP}
+        undone_by_boot = [s for s in plan.steps if s.undo == NEEDS_REBOOT and s.name in begun]
+        if undone_by_boot or reboot.asked_for(entries):
+            failure += "\nnot taken back by itself: that would need a reboot"
+            return Outcome(SUSPENDED, self.run.name, failure)
+        done = {entry.step for entry in entries if entry.event == DONE}
         kept = [step.title for step in plan.steps if step.undo == NONE and step.name in done]
         failure += "".join(f"\nnot taken back: {title}" for title in kept)
         journal.write(BACK, text=failure)
@@ -134,7 +187,7 @@ class Worker:
             self.go_to(before)
         except DoctorError as fault:
             return Outcome(GIVEN_UP, self.run.name, f"{failure}\nand going back failed: {fault}")
-        journal.write(END, text=ROLLED_BACK)
+        self._end(ROLLED_BACK)
         return Outcome(ROLLED_BACK, self.run.name, failure)
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from doctor.errors import UsageError
 from doctor.named_files import read_named
 from doctor.profile.lock import Lock, read_lock
-from doctor.profile.read import find_profile
-from doctor.profile.schema import Profile
+from doctor.profile.read import builtin_names, find_profile
+from doctor.profile.schema import Name, Profile
 from doctor.provision.locks import is_for
 from doctor.provision.order import Order, service_key
 from doctor.provision.runs import Runs, state_folder
@@ -39,7 +42,10 @@ class Asked:
 
     @property
     def service(self) -> str:
-        """The name of the service: that of the profile."""
+        """The name of the service: that of the profile, whose file may be gone by now."""
+        if "/" not in self.profile and self.profile not in builtin_names():
+            with suppress(msgspec.ValidationError):
+                return msgspec.convert(self.profile, Name)
         return find_profile(self.profile).name
 
     @property

@@ -19,7 +19,11 @@ from typing import Any
 from doctor.errors import ProvisionError
 
 BEGIN, STEP, DONE, FAILED, BACK, END = "begin", "step", "done", "failed", "back", "end"
+# A step asks for a reboot; the text is the boot in which it was made.
+REBOOT = "reboot"
 APPLIED, ROLLED_BACK, GIVEN_UP = "applied", "rolled-back", "given-up"
+# No end: the run goes on after a reboot, or when a person has decided.
+SUSPENDED = "suspended"
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,10 @@ class FileDiff(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One change: `role` makes it with `variables`; `undo` is exact, needs-reboot or none."""
+    """One change: `role` makes it with `variables`; `undo` is exact, needs-reboot or none.
+
+    `reboots` if the machine must boot again after it, before the next step.
+    """
 
     name: str
     role: str
@@ -45,6 +48,7 @@ class Step(Struct, frozen=True, kw_only=True):
     undo: str = EXACT
     actor: str = DOCTOR
     downtime: str = ""
+    reboots: bool = False
     services: tuple[str, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
     variables: dict[str, Any] = {}

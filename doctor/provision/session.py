@@ -10,6 +10,7 @@ import msgspec
 
 from doctor.errors import ProvisionError, UsageError
 from doctor.matrix import Matrix
+from doctor.provision import reboot
 from doctor.provision.apply import COMPLETE, Outcome, Watcher, Worker
 from doctor.provision.goal import Goal
 from doctor.provision.journal import APPLIED, BACK, END, ROLLED_BACK
@@ -114,9 +115,10 @@ class Desk:
 
     def _close(self, name: str, by: str) -> None:
         """Note in a run's own journal that it was undone."""
-        journal = self.runs.get(name).journal
-        journal.write(BACK, text=f"undone by {by}")
-        journal.write(END, text=ROLLED_BACK)
+        run = self.runs.get(name)
+        run.journal.write(BACK, text=f"undone by {by}")
+        run.journal.write(END, text=ROLLED_BACK)
+        reboot.forget(run)
 
     def _plan(self, target: Target, goal: Goal, means: Means) -> Plan:
         plan = make_plan(target.name, goal, read_state(target, goal), means)

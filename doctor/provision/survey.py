@@ -82,6 +82,14 @@ def read_home(target: Target, home: str, model: str = "") -> State:
     return parse_state(_ask(target, question))
 
 
+def read_boot(target: Target) -> str:
+    """What tells this boot of a machine, or of a container, from the next. Raises RemoteError."""
+    if target.kind == LOCAL:
+        return str(probe_module().boot_identity())
+    source = probe_path().read_text(encoding="utf-8")
+    return target.run([REMOTE_PYTHON, "-I", "-", "boot"], source, PROBE_S).strip()
+
+
 def end_leftovers(target: Target, run: str) -> None:
     """End what an interrupted run has left running, here and there. Raises RemoteError."""
     probe_module().end_marked(run)

@@ -40,6 +40,7 @@ def _step(number: int, step: Step, style: Style) -> list[str]:
         ("why", step.reason),
         ("risk", step.risk),
         ("downtime", step.downtime),
+        ("reboot", "the machine boots again after it" if step.reboots else ""),
         ("undo", step.undo if step.undo != "exact" else ""),
         ("who", step.actor if step.actor != "doctor" else ""),
     ]

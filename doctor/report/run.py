@@ -52,6 +52,10 @@ def render_text(outcome: Outcome) -> str:
         "applied": "done: the machine is what it shall be",
         "rolled-back": "failed, and taken back: the machine is what it was before",
         "given-up": "failed, and not taken back",
+        "suspended": "failed, and a person must decide how to go on"
+        if outcome.failure
+        else "suspended: reboot this machine; the run goes on by itself after that, "
+        "or with doctor apply PROFILE --resume",
     }
     lines = [words[outcome.end]]
     if outcome.proof:
@@ -60,7 +64,7 @@ def render_text(outcome: Outcome) -> str:
         lines.append(clean(outcome.failure))
     if outcome.run:
         lines.append(f"run {outcome.run}")
-    if outcome.end == "given-up":
+    if outcome.failure and outcome.end in ("given-up", "suspended"):
         lines.append("next: doctor apply PROFILE --resume, or doctor rollback PROFILE")
     return "\n".join(lines) + "\n"
 

@@ -37,6 +37,14 @@ class Machine:
         """Run a command in it as root."""
         return call("docker", "exec", "-i", self.name, *argv, text=text)
 
+    def status(self, *argv: str) -> tuple[int, str]:
+        """Run a command in it as root: its exit status, output and errors."""
+        answer = subprocess.run(
+            ["docker", "exec", self.name, *argv],
+            capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        return answer.returncode, answer.stdout + answer.stderr
+
     @property
     def by_docker(self) -> tuple[str, ...]:
         """Options of doctor to reach it by docker exec."""
@@ -146,8 +154,8 @@ def systemd_image(folder: Path) -> None:
 
 
 @contextmanager
-def machine(folder: Path) -> Iterator[Machine]:
-    """A fresh machine that is gone afterwards."""
+def machine(folder: Path, *options: str) -> Iterator[Machine]:
+    """A fresh machine that is gone afterwards; `options` are for docker run."""
     key, port = folder / "id", free_port()
     call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
     config = folder / "ssh_config"
@@ -158,6 +166,7 @@ def machine(folder: Path) -> Iterator[Machine]:
     found = Machine(f"doctor-test-{port}", port, config)
     call(
         "docker", "run", "-d", "--name", found.name, "--network", "host",
+        "--restart", "always", *options,
         "--stop-signal", "SIGRTMIN+3", "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro",
         "-v", "/etc/resolv.conf:/etc/resolv.conf:ro",
         "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec", IMAGE,

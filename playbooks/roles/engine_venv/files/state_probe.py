@@ -303,11 +303,13 @@ def _has_user_manager() -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """`write-manifest DIR`, `check-manifest DIR`, `end-marked RUN`, or a question as JSON."""
+    """`write-manifest DIR`, `check-manifest DIR`, `end-marked RUN`, `boot`, or a question."""
     if arguments[0] == "write-manifest":
         write_manifest(arguments[1])
     elif arguments[0] == "end-marked":
         print(end_marked(arguments[1]))
+    elif arguments[0] == "boot":
+        print(boot_identity())
     elif arguments[0] == "check-manifest":
         found = check_manifest(arguments[1], True)
         print("\n".join(found))
