@@ -21,6 +21,7 @@ from doctor.matrix.model import (
     EngineDomain,
     GpuDomain,
 )
+from doctor.matrix.packaging import PackagingDomain
 from doctor.matrix.serving import ServingDomain
 from doctor.matrix.stacks import StackDomain
 
@@ -49,6 +50,7 @@ SHAPES: dict[str, Any] = {
     "causes": CauseDomain,
     "cuda": CudaDomain,
     "distros": DistroDomain,
+    "driver-packages": PackagingDomain,
     "drivers": DriverDomain,
     "gpus": GpuDomain,
     "images": ImageDomain,
@@ -67,6 +69,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "branches": ("branch",),
     "card_totals": ("key",),
     "claims": ("id",),
+    "companions": ("name",),
     "compilers": ("cuda",),
     "deliveries": ("engine", "kind", "vendor", "package", "variant", "since"),
     "distros": ("id", "versions"),
@@ -82,11 +85,14 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "lengths": ("key",),
     "models": ("repo",),
     "npus": ("key",),
+    "package_families": ("name",),
     "pools": ("engine", "generation", "since"),
     "references": ("size",),
     "releases": ("version",),
+    "repositories": ("system",),
     "residuals": ("kind",),
     "rosters": ("kind",),
+    "schemes": ("id",),
     "signatures": ("id",),
     "socs": ("capability",),
     "splits": ("engine",),
