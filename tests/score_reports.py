@@ -1,5 +1,9 @@
 """Score doctor on labelled reports: `python -m tests.score_reports DIR [--json] [--tiers AB]`.
 
+`--half mended` or `--half held` takes one half of the cases, split by a hash of their ids:
+rules are written with the misses of the first in view, the second shows what that was worth.
+For the held half no case is named.
+
 Each file of DIR is a case: a field report under `report` and, under `expect`, the
 cause that its maintainers found. Where that can be decided by facts alone the log is
 withheld. Cases with `control: true` are healthy hosts or faults of an engine: there an
@@ -9,6 +13,7 @@ error about the environment is wrong.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -28,6 +33,7 @@ from doctor.matrix import Matrix
 from doctor.matrix.load import load_matrix
 
 GROUPS = ("facts", "log", "no")
+HALVES = ("mended", "held")
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,11 @@ class LabelledCase:
     decidable: str
     tier: str
     control: bool
+
+    @property
+    def half(self) -> str:
+        """The half of the set that the case belongs to."""
+        return HALVES[hashlib.sha256(self.id.encode()).digest()[0] % 2]
 
     @property
     def accepted(self) -> frozenset[str]:
@@ -205,14 +216,14 @@ def _misses(scored: Iterable[Scored]) -> list[str]:
     return lines
 
 
-def run(folder: Path, tiers: str) -> list[Scored]:
-    """Score every case file of a folder whose tier is among `tiers`."""
+def run(folder: Path, tiers: str, half: str = "") -> list[Scored]:
+    """Score every case file of a folder whose tier is among `tiers`, of one half if named."""
     paths = sorted(folder.glob("*.yaml"))
     if not paths:
         raise UsageError(f"{folder}: no case files", "name a folder of *.yaml case files")
     matrix = load_matrix()
     cases = [read_case(path) for path in paths]
-    return [score(case, matrix) for case in cases if case.tier in tiers]
+    return [score(c, matrix) for c in cases if c.tier in tiers and half in ("", c.half)]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -221,14 +232,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--tiers", default="ABC", help="confidence tiers of the labels to run")
+    parser.add_argument("--half", choices=HALVES, default="", help="one half of the cases only")
     options = parser.parse_args(argv)
     try:
-        scored = run(options.folder, options.tiers)
+        scored = run(options.folder, options.tiers, options.half)
     except DoctorError as fault:
         print(f"{fault} ({fault.hint})", file=sys.stderr)
         return int(fault.exit_code)
     figures = summary(scored)
-    print(json.dumps(figures, indent=1) if options.json else render(figures, scored), end="")
+    shown = render(figures, [] if options.half == "held" else scored)
+    print(json.dumps(figures, indent=1) if options.json else shown, end="")
     return 0
 
 
