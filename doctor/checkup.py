@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from doctor.errors import ExitCode, UsageError
-from doctor.examine import Sources, gather, need_askable, parse_engine, request_of
-from doctor.facts import Facts, LogText, Workload, seen
+from doctor.examine import Gathered, Sources, gather, need_askable, parse_engine, request_of
+from doctor.facts import Facts, LogText, Scope, Workload, seen
 from doctor.facts.model import LOG_LIMIT
-from doctor.findings import Diagnosis, OutcomeKind, Verdict, overall
+from doctor.findings import Diagnosis, OutcomeKind, Verdict, left_open
 from doctor.report import Fleet, Report
 from doctor.report.fingerprint import is_known
+
+if TYPE_CHECKING:
+    from doctor.matrix import Matrix
 
 _NOTHING_KNOWN = "no line of this log is an error that doctor knows"
 _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
@@ -19,13 +23,55 @@ _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
 def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     """Read the facts, judge them, return the report. Raises UsageError for bad input."""
     need_askable(engine, model)
+    if sources.plans:
+        from doctor.planning import check_plans
+
+        return check_plans(sources, sources.plans, engine, model)
     found = gather(sources)
-    if found.facts.is_idle and not (engine or sources.pythons):
+    if sources.image:
+        found, engine = _look_into(found, sources, engine)
+    if found.facts.is_idle and not (engine or sources.pythons or sources.image):
         # Judging nothing needs neither the judge nor the matrix, half the cost of a check.
         diagnosis = Diagnosis(Verdict.NOTHING_TO_JUDGE, ())
     else:
         diagnosis = _judged(found.facts, engine, sources, model)
     return Report(found.facts, diagnosis, found.source, paths=sources.facts)
+
+
+def _look_into(found: Gathered, sources: Sources, engine: str) -> tuple[Gathered, str]:
+    """The facts with the image in them, and the engine to judge: the one that it starts.
+
+    An engine that its environment holds is found there by itself.
+    """
+    import sys
+
+    from doctor.images.facts import read_facts, with_image
+    from doctor.images.reading import read_image
+    from doctor.matrix import load_matrix
+    from doctor.report.progress import ByteProgress
+
+    with (
+        ByteProgress(sys.stderr) as progress,
+        read_image(sources.image, progress, sources.image_limit_s) as opened,
+    ):
+        image = read_facts(opened)
+    if not engine and image.engine and not image.holds_engine:
+        version = _tagged_version(image.scope, load_matrix())
+        engine = f"{image.engine}=={version}" if version else image.engine
+    facts = with_image(found.facts, image)
+    return Gathered(facts, f"{found.source}; image {sources.image}"), engine
+
+
+def _tagged_version(scope: Scope, matrix: Matrix) -> str:
+    """The engine's version that the tag of a known image names, or ""."""
+    import re
+
+    from doctor.rules.image_facts import known_image
+
+    row = known_image(scope, matrix)
+    tag = scope.image.ref.partition("@")[0].rpartition(":")[2]
+    match = re.fullmatch(row.tag, tag) if row else None
+    return (match.groupdict().get("version") or "") if match else ""
 
 
 def _judged(facts: Facts, engine: str, sources: Sources, model: str) -> Diagnosis:
@@ -59,19 +105,10 @@ def read_log(path: str, sources: Sources, engine: str = "") -> Report:
     matrix = load_matrix()
     diagnosis, notes = diagnose(judged, matrix), tuple[str, ...]()
     if suspect(judged, judged.scope(workload.scope) or HOST_SCOPE, workload, matrix) is None:
-        diagnosis, notes = _left_open(diagnosis), (_NOTHING_KNOWN,)
+        diagnosis, notes = left_open(diagnosis), (_NOTHING_KNOWN,)
     source = f"{label_of(path)}: {', '.join(formats)}" if formats else label_of(path)
     paths = () if path == "-" else (path,)
     return Report(judged, diagnosis, source, paths=paths, notes=notes)
-
-
-def _left_open(diagnosis: Diagnosis) -> Diagnosis:
-    """Of what passed it cannot be told whether it works: somebody has a reason to ask."""
-    targets = tuple(
-        replace(t, verdict=Verdict.CANNOT_TELL) if t.verdict is Verdict.PASS else t
-        for t in diagnosis.targets
-    )
-    return replace(diagnosis, targets=targets, verdict=overall(targets))
 
 
 def _told_by(text: str, path: str) -> tuple[Facts, tuple[str, ...]]:

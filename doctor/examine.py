@@ -23,13 +23,40 @@ _PYTHON_HINT = "name a python executable or an environment's folder"
 
 
 @dataclass(frozen=True)
+class Plans:
+    """Files that ask for environments which do not exist yet; `profile` is a name or a file."""
+
+    requirements: tuple[str, ...] = ()
+    dockerfiles: tuple[str, ...] = ()
+    composes: tuple[str, ...] = ()
+    profile: str = ""
+
+    def __bool__(self) -> bool:
+        """True if there is any."""
+        return bool(self.requirements or self.dockerfiles or self.composes or self.profile)
+
+
+@dataclass(frozen=True)
 class Sources:
-    """Where facts come from: `facts` files and a `host` line, else `root`, else this machine."""
+    """Where facts come from: `facts` files and a `host` line, else `root`, else this machine.
+
+    `image` is a container image to be judged on that host; reading it may take `image_limit_s`.
+    `plans` are files that ask for environments, to be judged on it.
+    """
 
     facts: tuple[str, ...] = ()
     root: str = ""
     pythons: tuple[str, ...] = ()
     host: str = ""
+    image: str = ""
+    image_limit_s: float = 1800.0
+    plans: Plans = Plans()
+
+    @property
+    def are_named(self) -> bool:
+        """True if something else than this machine as it is was asked about."""
+        named = (self.facts, self.root, self.pythons, self.host, self.image, self.plans)
+        return any(named)
 
 
 @dataclass(frozen=True)
@@ -45,6 +72,8 @@ def gather(sources: Sources) -> Gathered:
     if sources.root and (sources.facts or sources.host):
         other = "--facts" if sources.facts else "--host"
         raise UsageError(f"--root and {other} name two hosts", "give one of them")
+    if sources.image and sources.pythons:
+        raise UsageError("--image and --python name two targets", "give one of them")
     if sources.host:
         return _from_line(sources)
     if sources.facts:
@@ -145,7 +174,9 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
 
 
 def _scopes(sources: Sources, facts: Facts) -> tuple[str, ...]:
-    """Ids of the scopes that the named Pythons belong to."""
+    """Ids of the scopes that the named Pythons belong to; the image's if one was named."""
+    if sources.image:
+        return (f"image:{sources.image}",)
     if not sources.pythons:
         return ()
     host = None if sources.facts else host_of(sources)

@@ -26,6 +26,20 @@ FORMATS = (
 @click.option("--facts-dir", default="", metavar="DIR", help="Judge a fleet: one file a host.")
 @click.option("--root", default="", metavar="DIR", help="Judge a mounted system; run nothing.")
 @click.option("--python", multiple=True, metavar="PATH", help="Judge this Python environment.")
+@click.option(
+    "--image", default="", metavar="REF|FILE", help="Judge this image; run nothing of it."
+)
+@click.option(
+    "--image-limit",
+    type=click.FloatRange(1, 86400),
+    default=1800,
+    metavar="S",
+    help="How long reading it may take.",
+)
+@click.option("--requirements", multiple=True, metavar="FILE", help="Judge what it asks for.")
+@click.option("--dockerfile", multiple=True, metavar="FILE", help="Judge what it would build.")
+@click.option("--compose", multiple=True, metavar="FILE", help="Judge its services.")
+@click.option("--profile", default="", metavar="NAME|FILE", help="Judge what it wants.")
 @click.option("--engine", default="", metavar="NAME[==VER]", help="Judge whether it could run.")
 @click.option("--model", default="", metavar="NAME", help="The model that it should serve.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -51,6 +65,12 @@ def command(
     facts_dir: str,
     root: str,
     python: tuple[str, ...],
+    image: str,
+    image_limit: float,
+    requirements: tuple[str, ...],
+    dockerfile: tuple[str, ...],
+    compose: tuple[str, ...],
+    profile: str,
     engine: str,
     model: str,
     form: str,
@@ -72,13 +92,14 @@ def command(
       doctor check --facts report.yaml --format json
       doctor check --host "L40Sx2,driver=580.95,python=3.12" --engine vllm==0.33.0
       doctor check --root /mnt/image -o json=report.json -o html=report.html
+      doctor check --image vllm/vllm-openai:v0.33.0 --host "L40Sx2,driver=550.54"
       doctor check --facts-dir snapshots/ -o html=fleet.html
     """
     from datetime import date
 
     from doctor.checkup import check, exit_code, fleet_exit_code
     from doctor.errors import UsageError
-    from doctor.examine import Sources
+    from doctor.examine import Plans, Sources
     from doctor.gate import gate
     from doctor.report.output import emit, parse_outputs, terminal_style, write_all
     from doctor.report.redact import redactor
@@ -91,16 +112,16 @@ def command(
         from doctor.fleets import Question, judge_folder
         from doctor.report.progress import Progress
 
-        if facts or host or root or python:
+        if facts or host or root or python or image:
             raise UsageError("--facts-dir stands alone", "leave --facts, --root and --python out")
         with Progress(sys.stderr, style.width, "hosts") as progress:
             fleet = judge_folder(facts_dir, Question(engine, model, allowed, names), progress)
         emit(write_all(fleet, form, files, style))
         ctx.exit(int(fleet_exit_code(fleet, fail_on, strict)))
-    found = check(Sources(facts, root, python, host), engine, model)
+    plans = Plans(requirements, dockerfile, compose, profile)
+    sources = Sources(facts, root, python, host, image, image_limit, plans)
+    found = check(sources, engine, model)
     # Redaction comes first: ignored subjects and baselines are written as reports show them.
     report = allowed.apply(names.report(found) if names else found)
     emit(write_all(report, form, files, style))
-    ctx.exit(
-        int(exit_code(report, fail_on, strict, bool(facts or host or root or python or engine)))
-    )
+    ctx.exit(int(exit_code(report, fail_on, strict, sources.are_named or bool(engine))))

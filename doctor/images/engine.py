@@ -1,0 +1,95 @@
+"""The Docker engine of this machine, asked through its own client library."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from doctor.errors import DoctorError, RemoteError, UsageError
+from doctor.images.config import ImageConfig, parse_config
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image
+
+_TIMEOUT_S = 600
+_CHUNK = 1 << 20
+# Never started: an image without a command of its own needs some word here.
+_NO_COMMAND = ["/nothing-of-this-image-is-run"]
+
+
+@contextlib.contextmanager
+def connect() -> Iterator[DockerClient]:
+    """A client of the engine that the environment names; raises RemoteError if none answers."""
+    try:
+        import docker
+    except ImportError:
+        raise DoctorError(
+            "images need the docker package", "pip install 'llm-doctor[images]'"
+        ) from None
+    with reported():
+        client = docker.from_env(timeout=_TIMEOUT_S)
+        client.ping()
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Turn what the client library raises into RemoteError."""
+    import docker
+    import requests
+
+    try:
+        yield
+    except docker.errors.DockerException as fault:
+        words = getattr(fault, "explanation", "") or str(fault)
+        raise RemoteError(f"the container engine says: {words}", "docker info") from None
+    except (requests.RequestException, OSError) as fault:
+        raise RemoteError(f"the container engine does not answer: {fault}", "docker info") from None
+
+
+def find_image(client: DockerClient, ref: str) -> Image:
+    """The image of that name in the engine; raises UsageError if it is not there."""
+    import docker
+
+    with reported():
+        try:
+            return client.images.get(ref)
+        except docker.errors.ImageNotFound:
+            raise UsageError(
+                f"the container engine has no image {ref[:200]!r}",
+                f"docker pull {ref[:200]}, or name a file: docker save -o image.tar ...",
+            ) from None
+
+
+def config_of(image: Image, ref: str) -> ImageConfig:
+    """What the engine says of an image."""
+    attrs: dict[str, Any] = image.attrs
+    digests = attrs.get("RepoDigests") or []
+    repository = ref.partition("@")[0].rpartition(":")[0] or ref
+    mine = [d for d in digests if d.partition("@")[0] == repository]
+    digest = ([*mine, *digests] or [""])[0].partition("@")[2]
+    return parse_config(attrs, ref, str(attrs.get("Id", "")), digest)
+
+
+@contextlib.contextmanager
+def exported(client: DockerClient, image: Image) -> Iterator[Iterator[bytes]]:
+    """The merged files of an image as a tar: of a container that is made and never started."""
+    with reported():
+        box = client.containers.create(
+            image.id or "", command=_NO_COMMAND, entrypoint=[], network_mode="none"
+        )
+    try:
+        yield _chunks(box.export(chunk_size=_CHUNK))
+    finally:
+        with contextlib.suppress(RemoteError), reported():
+            box.remove(v=True, force=True)
+
+
+def _chunks(stream: Any) -> Iterator[bytes]:
+    with reported():
+        yield from stream

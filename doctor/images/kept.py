@@ -1,0 +1,169 @@
+"""What is kept of an image's files while they pass: a few texts, and the tables of libraries.
+
+Copies lie in a private folder that goes with the reading. Of a library only the parts are
+kept that the loader and symbol look-ups read; its GPU code is looked at as it passes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import IO, cast
+
+from doctor.binaries.contents import Contents, read_stream
+from doctor.binaries.elf import Elf
+from doctor.binaries.sources import BinaryUnreadable
+from doctor.images.tar import Kind, Member, TarReader
+from doctor.images.tree import Entry
+
+_HEAD = 48 << 20
+_MOST_ON_DISK = 4 << 30
+_CHUNK = 1 << 20
+_LIBRARY = re.compile(r"\.so(?:\.\d+)*$|^(?:python3?(?:\.\d+)?|ptxas(?:-\w+)?)$")
+_SMALL_TEXT = 4 << 20
+_SCRIPT = 64 << 10
+# Texts that probes and the list of parts read, and the longest that each may be.
+_TEXTS = tuple(
+    (re.compile(pattern), limit)
+    for pattern, limit in (
+        (r"\.(?:dist|egg)-info/(?:METADATA|PKG-INFO|WHEEL|direct_url\.json|requires\.txt)$",
+         _SMALL_TEXT),
+        (r"\.dist-info/RECORD$", 16 << 20),
+        (r"/EGG-INFO/(?:PKG-INFO|requires\.txt)$|\.egg-info$", _SMALL_TEXT),
+        (r"\.pth$|/pyvenv\.cfg$|/conda-meta/history$|/patchlevel\.h$", _SMALL_TEXT),
+        (r"/(?:torch|torchvision|torchaudio)/version\.py$", _SMALL_TEXT),
+        (r"^/etc/(?:os-release|ld\.so\.(?:conf(?:\.d/.*)?|cache)|passwd|group|debian_version)$",
+         16 << 20),
+        (r"^/usr/lib/os-release$|^/(?:usr/)?lib/apk/db/installed$", 32 << 20),
+        (r"^/var/lib/dpkg/(?:status|status\.d/[^/]+)$", 32 << 20),
+        (r"^/usr/local/Ascend/.*(?:version\.info|\.cfg)$", _SMALL_TEXT),
+        (r"^/opt/doctor/.*\.(?:txt|json|lock)$", 16 << 20),
+        (r"/bin/[^/]+$|^/[^/]+\.sh$", _SCRIPT),
+    )
+)  # fmt: skip
+
+
+class Keeper:
+    """Keeps files of one image in `folder`; `contents` is what was read of each library."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.contents: dict[int, Contents] = {}
+        self._left = _MOST_ON_DISK
+        self._count = 0
+
+    def take(self, path: str, entry: Entry, member: Member, reader: TarReader) -> None:
+        """Read the content of a member where it is wanted; `path` starts with "/"."""
+        if member.kind is not Kind.FILE or not member.size:
+            return
+        name = path.rpartition("/")[2]
+        if _LIBRARY.search(name):
+            self._library(entry, member, reader)
+            return
+        limit = next((limit for pattern, limit in _TEXTS if pattern.search(path)), 0)
+        if member.size <= min(limit, self._left):
+            with open(self._new_copy(entry), "wb") as copy:
+                copy.write(reader.read(member.size))
+            self._left -= member.size
+
+    def _new_copy(self, entry: Entry) -> str:
+        self._count += 1
+        entry.path = os.path.join(self.folder, str(self._count))
+        return entry.path
+
+    def _library(self, entry: Entry, member: Member, reader: TarReader) -> None:
+        first = reader.read(min(_CHUNK, member.size))
+        if not first.startswith(b"\x7fELF"):
+            return
+        if self._left < min(member.size, _HEAD):
+            self.contents[id(entry)] = Contents(unreadable="the image has too many libraries")
+            return
+        with open(self._new_copy(entry), "w+b") as copy:
+            copy.truncate(member.size)
+            passing = _Passing(first, member.size, reader, copy)
+            found = read_stream(passing.open, member.size)
+            passing.finish()
+            self._left -= passing.written
+        self.contents[id(entry)] = found
+
+
+class _Passing:
+    """A library on its way through: what is needed later is copied, the rest left as a hole."""
+
+    def __init__(self, first: bytes, size: int, reader: TarReader, copy: IO[bytes]) -> None:
+        self._first = first
+        self._size = size
+        self._reader = reader
+        self._copy = copy
+        self._position = 0
+        self._wanted = [(0, _HEAD), *_late_tables(first, size)]
+        self._opened = False
+        self.written = 0
+
+    def open(self) -> IO[bytes]:
+        """The stream itself; later, the head that was copied."""
+        if self._opened:
+            return cast(IO[bytes], _Head(self._copy))
+        self._opened = True
+        return cast(IO[bytes], self)
+
+    def read(self, length: int) -> bytes:
+        """The next bytes."""
+        data, self._first = (self._first or self._reader.read(length)), b""
+        for start, size in self._wanted:
+            low, high = max(start, self._position), min(start + size, self._position + len(data))
+            if low < high:
+                self._copy.seek(low)
+                self._copy.write(data[low - self._position : high - self._position])
+                self.written += high - low
+        self._position += len(data)
+        return data
+
+    def close(self) -> None:
+        """Nothing to close: the archive goes on."""
+
+    def finish(self) -> None:
+        """Read on to the last byte that is to be copied, if the reading ended before."""
+        end = min(self._size, max(start + size for start, size in self._wanted))
+        while self._position < end and self.read(_CHUNK):
+            pass
+
+
+class _Head:
+    """The copied start of a library, for readers that go back; behind it lies nothing."""
+
+    def __init__(self, copy: IO[bytes]) -> None:
+        copy.flush()
+        self._copy = copy
+        self._position = 0
+
+    def read(self, length: int) -> bytes:
+        if self._position >= _HEAD:
+            raise BinaryUnreadable("its tables lie behind each other in a stream")
+        self._copy.seek(self._position)
+        data = self._copy.read(min(length, _HEAD - self._position))
+        self._position += len(data)
+        return data
+
+    def close(self) -> None:
+        pass
+
+
+class _FirstBytes:
+    """The start of a file as a source of its whole size."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self._data = data
+        self.size = size
+
+    def read(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > len(self._data):
+            raise BinaryUnreadable("not in the first bytes")
+        return self._data[offset : offset + length]
+
+
+def _late_tables(first: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    try:
+        return Elf(_FirstBytes(first, size)).late_tables()
+    except BinaryUnreadable:
+        return ()

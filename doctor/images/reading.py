@@ -1,0 +1,86 @@
+"""Read an image whole, once, forward: from the engine or from a file, into a host for probes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from doctor.images.config import ImageConfig
+from doctor.images.host import ImageHost
+from doctor.images.kept import Keeper
+from doctor.images.streams import Chunks, Meter, Metered, Progress, unpacked
+from doctor.images.tar import Stream, TarReader
+from doctor.images.tree import ImageTree
+
+LIMIT_S = 1800.0
+
+
+def ignore_progress(done: int, total: int, name: str) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An image that was read under the name `ref`; it is gone when the reading ends."""
+
+    ref: str
+    config: ImageConfig
+    tree: ImageTree
+    keeper: Keeper
+
+    @property
+    def host(self) -> ImageHost:
+        """The image as probes see it."""
+        return ImageHost(self.tree, self.keeper, self.config.env)
+
+
+@contextmanager
+def read_image(
+    ref: str, progress: Progress = ignore_progress, limit_s: float = LIMIT_S
+) -> Iterator[Opened]:
+    """Read an image of the engine, or an archive or OCI layout at a path.
+
+    Raises UsageError for what is no image or takes longer than `limit_s`, and RemoteError
+    where the engine does not answer.
+    """
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="doctor-image-"))
+        config, layers = _open(ref, stack)
+        tree, keeper = ImageTree(), Keeper(folder)
+        meter = Meter(progress, limit_s)
+        for layer in layers:
+            tree.begin_layer()
+            _fill(tree, keeper, unpacked(Metered(layer, meter)), meter)
+        yield Opened(ref, config, tree, keeper)
+
+
+def is_file(ref: str) -> bool:
+    """Tell whether a reference names a file or folder here: by its look, or because it is there."""
+    return ref.startswith(("/", "./", "../", "~")) or ref.endswith(".tar") or os.path.exists(ref)
+
+
+def _open(ref: str, stack: ExitStack) -> tuple[ImageConfig, Iterable[Stream]]:
+    if is_file(ref):
+        from doctor.images.archive import open_archive
+
+        found = open_archive(ref, stack)
+        return found.config, found.streams
+    from doctor.images import engine
+
+    client = stack.enter_context(engine.connect())
+    image = engine.find_image(client, ref)
+    chunks = stack.enter_context(engine.exported(client, image))
+    return engine.config_of(image, ref), (Chunks(chunks),)
+
+
+def _fill(tree: ImageTree, keeper: Keeper, stream: Stream, meter: Meter) -> None:
+    reader = TarReader(stream)
+    for member in reader:
+        meter.name = member.name
+        entry = tree.add(member)
+        if entry is not None:
+            path = "/" + "/".join(p for p in member.name.split("/") if p not in ("", "."))
+            keeper.take(path, entry, member, reader)
