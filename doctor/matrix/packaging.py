@@ -77,12 +77,16 @@ class Companion(Row, frozen=True, kw_only=True):
 
 
 class Family(Row, frozen=True, kw_only=True):
-    """What tells packages of a driver from others: regular expressions on name or source."""
+    """What tells packages of a driver from others: regular expressions on name or source.
+
+    `apart` look like it and are not; `loose` belong to it with versions of their own.
+    """
 
     name: str
     sources: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
 
 
 class PackagingDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

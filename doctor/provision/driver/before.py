@@ -1,0 +1,47 @@
+"""What was there before a driver was changed, as a goal: the way back. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from doctor.provision.driver.sets import DriverSet, DriverState, Package, upstream
+from doctor.provision.goal import Goal, ManagedFile, parse_goal
+from doctor.provision.survey import State
+
+
+def driver_before(goal: Goal, state: State) -> Goal:
+    """The packages, holds and files that were there, of all that the goal and the last one name."""
+    there = state.driver
+    if goal.driver is None or there is None:
+        return goal
+    applied = parse_goal(state.applied, f"{goal.home}/applied.json") if state.applied else None
+    was = _set(goal.driver, applied.driver if applied else None, there)
+    files = tuple(
+        ManagedFile(path, file.text, file.mode)
+        for path, file in sorted(state.files.items())
+        if file is not None and file.text is not None and not path.startswith(f"{goal.home}/")
+    )
+    return msgspec.structs.replace(goal, driver=was, files=files, version=was.version)
+
+
+def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> DriverSet:
+    named = {p.name for p in (*goal.packages, *goal.needs)} | set(goal.absent)
+    named |= {p.name for p in applied.packages} if applied else set()
+    was = tuple(p for p in there.packages if p.name in named)
+    version = next((upstream(p.version) for p in was if _is_first(p, goal)), "")
+    return DriverSet(
+        scheme=applied.scheme if applied else "",
+        branch=applied.branch if applied else 0,
+        modules=applied.modules if applied else goal.modules,
+        version=version,
+        packages=was,
+        absent=tuple(sorted(named - {p.name for p in was} - set(there.debris))),
+        holds=tuple(sorted(set(there.holds) & named)),
+        builds=bool(version) and version in there.modules.values(),
+        units=applied.units if applied else (),
+    )
+
+
+def _is_first(package: Package, goal: DriverSet) -> bool:
+    """Tell whether a package carries the driver's own version, as the goal's first does."""
+    return bool(goal.packages) and package.name == goal.packages[0].name

@@ -1,0 +1,129 @@
+"""The driver's packages as data: what shall be, what is there, what is offered, what apt would do.
+
+Part of goals and states, so it must be possible to keep all of it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+NAME = "nvidia-driver"
+HOME = "/var/lib/doctor/driver"
+OPEN, PROPRIETARY = "open", "proprietary"
+
+
+class Package(Struct, frozen=True, kw_only=True):
+    """One package at one version; `sha256` is "" where the file cannot be had any more.
+
+    `source` is the source package, `origin` the file's place in its repository.
+    """
+
+    name: str
+    version: str
+    arch: str
+    source: str = ""
+    sha256: str = ""
+    size: int = 0
+    origin: str = ""
+
+
+class DriverSet(Struct, frozen=True, kw_only=True):
+    """What of the driver shall be on a machine.
+
+    `packages` are its own, each at just that version; `needs` are others (dkms, headers), at
+    that version or a later one. `absent` must not be there, `holds` must be held. `version` is
+    the driver's own ("580.95.05"). `builds` tells whether the machine compiles the kernel
+    module (DKMS), `needs_key` whether its firmware then asks for a signature. Without a
+    `scheme` it is what was there before doctor came.
+    """
+
+    scheme: str
+    branch: int
+    modules: str
+    version: str
+    packages: tuple[Package, ...]
+    absent: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    needs: tuple[Package, ...] = ()
+    builds: bool = False
+    needs_key: bool = False
+    units: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the packages."""
+        return tuple(package.name for package in self.packages)
+
+    def package(self, name: str) -> Package | None:
+        """The package of that name, or None."""
+        return next((p for p in self.packages if p.name == name), None)
+
+
+class DriverState(Struct, frozen=True, kw_only=True):
+    """What was found: packages of the driver's family, holds, broken packages, modules.
+
+    `modules` gives by file the version that it states, for the kernel that runs; `loaded` is
+    the version of the one that is loaded. `users` are programs that have a GPU open,
+    `runfile` a trace of NVIDIA's own installer, `debris` packages that only left files.
+    """
+
+    manager: str = ""
+    kernel: str = ""
+    packages: tuple[Package, ...] = ()
+    debris: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    auto: tuple[str, ...] = ()
+    modules: dict[str, str] = field(default_factory=dict)
+    headers: bool = False
+    loaded: str = ""
+    nouveau: bool = False
+    runfile: str = ""
+    users: tuple[str, ...] = ()
+    free_mib: int = 0
+    units: dict[str, dict[str, str]] = field(default_factory=dict)
+    key_enrolled: bool = False
+
+    def package(self, name: str) -> Package | None:
+        """The installed package of that name, or None."""
+        return next((p for p in self.packages if p.name == name), None)
+
+
+class Change(Struct, frozen=True):
+    """What apt would do to one package: install or remove it."""
+
+    action: str
+    name: str
+    old: str = ""
+    new: str = ""
+
+
+class Simulation(Struct, frozen=True, kw_only=True):
+    """apt's answer to a question: what it would change, or why it cannot."""
+
+    changes: tuple[Change, ...] = ()
+    kept: tuple[str, ...] = ()
+    status: int = 0
+    said: str = ""
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Names that it would remove."""
+        return tuple(c.name for c in self.changes if c.action == "remove")
+
+    @property
+    def installed(self) -> tuple[Change, ...]:
+        """What it would install or move to another version."""
+        return tuple(c for c in self.changes if c.action == "install")
+
+
+def upstream(version: str) -> str:
+    """The driver's own version in a package's: "1:580.95.05-0ubuntu1" is of 580.95.05."""
+    plain = version.partition(":")[2] if ":" in version else version
+    return plain.partition("-")[0].partition("+")[0].partition("~")[0]
+
+
+def branch_of(version: str) -> int:
+    """The branch in a package's version, 0 if there is none."""
+    head = upstream(version).partition(".")[0]
+    return int(head) if head.isdigit() else 0
