@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from doctor.matrix import Matrix
 
 _NOTHING_KNOWN = "no line of this log is an error that doctor knows"
+_NO_ENGINE = "no engine or framework that doctor knows was found in the image"
 _THRESHOLD = {"info": 0, "warning": 1, "error": 2, "never": 3}
 
 
@@ -30,12 +31,23 @@ def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     found = gather(sources)
     if sources.image:
         found, engine = _look_into(found, sources, engine)
+    notes: tuple[str, ...] = ()
     if found.facts.is_idle and not (engine or sources.pythons or sources.image):
         # Judging nothing needs neither the judge nor the matrix, half the cost of a check.
         diagnosis = Diagnosis(Verdict.NOTHING_TO_JUDGE, ())
     else:
         diagnosis = _judged(found.facts, engine, sources, model)
-    return Report(found.facts, diagnosis, found.source, paths=sources.facts)
+    if sources.image and not engine and not _image_holds_engine(found.facts):
+        diagnosis, notes = left_open(diagnosis), (_NO_ENGINE,)
+    return Report(found.facts, diagnosis, found.source, paths=sources.facts, notes=notes)
+
+
+def _image_holds_engine(facts: Facts) -> bool:
+    from doctor.diagnose import holds_engine
+    from doctor.matrix import load_matrix
+
+    matrix = load_matrix()
+    return any(s.kind == "image" and holds_engine(s, matrix) for s in facts.scopes)
 
 
 def _look_into(found: Gathered, sources: Sources, engine: str) -> tuple[Gathered, str]:

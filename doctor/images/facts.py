@@ -108,7 +108,8 @@ def _scope(opened: Opened, host: ImageHost, engine: str) -> Scope:
     )
     found = _environment(opened.tree, host, config, engine)
     if found is None:
-        nothing = missing(Missing.NOT_THERE, "search in the image")
+        # There may be an engine of a kind that is not looked for.
+        nothing = missing(Missing.NOT_STATED, "search in the image")
         box = replace(box, packages=nothing, torch=nothing)
         return replace(box, binaries=seen(tuple(_back_ends(opened, host)), opened.ref))
     libraries = Survey(ImageLibraries(host), replace(found, kind="container"), config.env, False)

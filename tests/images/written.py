@@ -23,8 +23,9 @@ class Layer:
     members: list[tuple[tarfile.TarInfo, bytes]] = field(default_factory=list)
 
     def file(self, path: str, content: str | bytes = b"", mode: int = 0o644) -> Layer:
-        """Add a regular file."""
+        """Add a regular file, in the place of one of the same name."""
         data = content.encode() if isinstance(content, str) else content
+        self.members = [member for member in self.members if member[0].name != path]
         info = tarfile.TarInfo(path)
         info.size, info.mode = len(data), mode
         self.members.append((info, data))
@@ -72,6 +73,7 @@ def system(glibc: str = "2.36") -> Layer:
     layer.file("usr/bin/python3.12", CANARY, 0o755)
     layer.link("usr/bin/python3", "python3.12")
     layer.file("usr/lib/python3.12/os.py", CANARY)
+    layer.file("usr/include/python3.12/Python.h")
     layer.file("opt/venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.12.7\n")
     layer.link("opt/venv/bin/python3", "/usr/bin/python3.12")
     layer.file(f"{SITE}/sitecustomize.py", CANARY)
