@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from doctor.errors import DoctorError, RemoteError
+from doctor.errors import DoctorError, RemoteError, UsageError
 from doctor.matrix.packaging import Family
+from doctor.provision.driver.holding import MANAGED
 from doctor.provision.driver.sets import Change, DriverState, Package, Simulation
-from doctor.provision.goal import ManagedFile
-from doctor.provision.survey import FileState
+from doctor.provision.goal import Goal, ManagedFile
+from doctor.provision.survey import FileState, State
 from doctor.provision.target import LOCAL, Target
 from doctor.resources import resource
 
@@ -25,8 +26,9 @@ _STATE_S, _LISTS_S, _SETTLE_S = 60.0, 300.0, 900.0
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """The answer to the question for the state; rows of `packages` are name, version,
-    architecture, source and dpkg's status.
+    """The answer to the question for the state.
+
+    Rows of `packages` are name, version, architecture, source and dpkg's status.
     """
 
     manager: str = ""
@@ -76,23 +78,42 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 
 def pattern_of(family: Family) -> tuple[str, str]:
-    """Two expressions: what belongs to the driver by name or source, and what does not after all."""
+    """Two expressions: what belongs to the driver by name or source, what only looks like it."""
     return "|".join((*family.names, *family.sources)), "|".join(family.apart)
 
 
-def read_survey(
-    target: Target,
-    family: Family,
-    files: Sequence[str] = (),
-    also: Sequence[str] = (),
-    units: Sequence[str] = (),
-    applied: str = "",
-) -> Survey:
-    """What is there now: of the family, and of the packages `also`. Raises RemoteError."""
+def read_survey(target: Target, family: Family, applied: str) -> Survey:
+    """What is there of the family, before there is a goal; `applied` is a file to read."""
     own, apart = pattern_of(family)
-    question = {"ask": "state", "family": own, "apart": apart, "files": list(files),
-                "also": list(also), "units": list(units), "applied": applied}  # fmt: skip
+    question = {"ask": "state", "family": own, "apart": apart, "applied": applied}
     return _read(ask(target, question, _STATE_S), Survey)
+
+
+def read_driver_state(target: Target, goal: Goal) -> State:
+    """All that the goal of a driver names. Raises RemoteError."""
+    wanted = goal.driver
+    if wanted is None:
+        raise UsageError("this is no driver", "doctor plan says what it is")
+    applied = f"{goal.home}/applied.json"
+    paths = sorted({*(f.path for f in goal.files), *MANAGED, applied})
+    own, apart = wanted.patterns
+    question = {"ask": "state", "family": own, "apart": apart, "files": paths,
+                "also": list(wanted.all_names), "units": list(wanted.units),
+                "applied": applied}  # fmt: skip
+    return state_of(_read(ask(target, question, _STATE_S), Survey), goal.home)
+
+
+def state_of(survey: Survey, home: str) -> State:
+    """A survey in the form of a state."""
+    return State(
+        home=home,
+        uid=survey.uid,
+        boot=survey.boot,
+        free_mib=survey.free_mib,
+        files=survey.files,
+        applied=survey.applied,
+        driver=survey.driver,
+    )
 
 
 def read_offers(
@@ -107,8 +128,14 @@ def read_offers(
     `names` are further packages to show; not `fresh`, the lists of the last question serve.
     """
     own, apart = pattern_of(family)
-    question = {"ask": "offers", "family": own, "apart": apart, "names": list(names), "fresh": fresh,
-                "sources": [msgspec.to_builtins(file) for file in sources]}  # fmt: skip
+    question = {
+        "ask": "offers",
+        "family": own,
+        "apart": apart,
+        "names": list(names),
+        "fresh": fresh,
+        "sources": [msgspec.to_builtins(file) for file in sources],
+    }
     answer = ask(target, question, _LISTS_S)
     return tuple(map(_offer, answer["offers"])), tuple(answer["failed"])
 

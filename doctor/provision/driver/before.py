@@ -25,9 +25,9 @@ def driver_before(goal: Goal, state: State) -> Goal:
 
 
 def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> DriverSet:
-    named = {p.name for p in (*goal.packages, *goal.needs)} | set(goal.absent)
+    named = set(goal.all_names)
     named |= {p.name for p in applied.packages} if applied else set()
-    was = tuple(p for p in there.packages if p.name in named)
+    was = tuple(goal.with_hash(p) for p in there.packages if p.name in named)
     version = next((upstream(p.version) for p in was if _is_first(p, goal)), "")
     return DriverSet(
         scheme=applied.scheme if applied else "",
@@ -39,6 +39,8 @@ def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> Driv
         holds=tuple(sorted(set(there.holds) & named)),
         builds=bool(version) and version in there.modules.values(),
         units=applied.units if applied else (),
+        replaced=goal.packages,
+        patterns=goal.patterns,
     )
 
 

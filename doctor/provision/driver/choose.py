@@ -1,4 +1,4 @@
-"""Which packages to ask apt for: scheme, version, and what takes the place of what is there. Pure."""
+"""Which packages to ask apt for: scheme, version, what takes the place of what is there. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from msgspec import Struct
 
 from doctor.facts import Version
 from doctor.matrix.packaging import Family, Scheme
-from doctor.provision.driver.names import asked_for, fabric_names, filled, successor
+from doctor.provision.driver.names import asked_for, filled, role_of, successor
 from doctor.provision.driver.sets import DriverState, Package, branch_of, upstream
-
 
 # Numbers that may be a branch: less is another kind of version, more is a date.
 _BRANCHES = range(100, 10_000)
+MANAGER = "fabricmanager"
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What is wanted: branch, lowest version, flavour; whether the distribution must have signed
-    the modules, whether the cards need a fabric manager. `version` is one that is locked.
+    """What is wanted: branch, lowest version, flavour of the modules.
+
+    `version` is one that is locked. `signed`: the distribution should have signed the modules;
+    `fabric`: the cards need a fabric manager.
     """
 
     branch: int
@@ -41,6 +43,14 @@ class Choice(Struct, frozen=True, kw_only=True):
     version: str
     words: tuple[str, ...]
     signed: bool = False
+
+
+class Shelf(Struct, frozen=True, kw_only=True):
+    """What a choice is made from: what is there, what is offered, which names belong."""
+
+    state: DriverState
+    offers: tuple[Package, ...]
+    family: Family
 
 
 def order_key(version: str) -> tuple[tuple[object, ...], ...]:
@@ -87,49 +97,37 @@ def satisfies(version: str, wish: Wish) -> bool:
     found, floor = Version.maybe(version), Version.maybe(wish.minimum or None)
     if found is None or branch_of(version) != wish.branch:
         return False
-    return floor is None or floor <= found
+    return floor is None or found.at_least(floor) is True
 
 
-def choose(
-    schemes: Sequence[Scheme],
-    wish: Wish,
-    state: DriverState,
-    offers: Sequence[Package],
-    family: Family,
-) -> Choice | None:
+def choose(schemes: Sequence[Scheme], wish: Wish, shelf: Shelf) -> Choice | None:
     """The first scheme whose packages are all offered at one version that is wanted."""
     for scheme in schemes:
         # Built modules do as well, once a person has enrolled the key.
         for signed in (True, False) if wish.signed else (False,):
-            choice = _of_scheme(scheme, wish, state, offers, family, signed)
+            choice = _of_scheme(scheme, wish, shelf, signed)
             if choice is not None:
                 return choice
     return None
 
 
-def _of_scheme(
-    scheme: Scheme,
-    wish: Wish,
-    state: DriverState,
-    offers: Sequence[Package],
-    family: Family,
-    signed: bool,
-) -> Choice | None:
-    names = asked_for(scheme, wish.branch, wish.modules, state.kernel, signed)
+def _of_scheme(scheme: Scheme, wish: Wish, shelf: Shelf, signed: bool) -> Choice | None:
+    names = asked_for(scheme, wish.branch, wish.modules, shelf.state.kernel, signed)
     if not names:
         return None
-    for version in _versions(names[0], wish, offers):
-        asked = _at_version(names, version, offers, family)
+    for version in _versions(names[0], wish, shelf.offers):
+        asked = _at_version(names, version, shelf)
         if asked is None:
             continue
         also = {p.name: p for p in asked}
-        for package in _replaced(state, version, wish, offers, family, also.values()):
+        for package in _replaced(wish, version, shelf, also):
             also.setdefault(package.name, package)
-        for package in _beside(scheme, wish, state, version, offers):
+        for package in _beside(scheme, wish, version, shelf):
             also.setdefault(package.name, package)
         words = [f"{p.name}={p.version}" for p in also.values()]
-        if not (signed or state.headers):
-            words += header_names(scheme, wish, state, offers)
+        if not (signed or shelf.state.headers):
+            offered = {p.name for p in shelf.offers}
+            words += [n for n in header_names(scheme, wish, shelf.state) if n in offered]
         return Choice(scheme=scheme, version=version, words=tuple(words), signed=signed)
     return None
 
@@ -141,17 +139,15 @@ def _versions(name: str, wish: Wish, offers: Sequence[Package]) -> list[str]:
     return sorted(wanted, key=lambda v: order_key(found[v]), reverse=True)
 
 
-def _at_version(
-    names: Sequence[str], version: str, offers: Sequence[Package], family: Family
-) -> list[Package] | None:
+def _at_version(names: Sequence[str], version: str, shelf: Shelf) -> list[Package] | None:
     """All of them at that version; None if one is not offered so.
 
     What is loose, and modules for one kernel, have versions of their own.
     """
-    free = re.compile("|".join((*family.loose, "linux-modules-nvidia-.*")))
+    free = re.compile("|".join((*shelf.family.loose, "linux-modules-nvidia-.*")))
     found = []
     for name in names:
-        rows = [p for p in offers if p.name == name]
+        rows = [p for p in shelf.offers if p.name == name]
         exact = [p for p in rows if upstream(p.version) == version]
         rows = exact or (rows if free.fullmatch(name) else [])
         if not rows:
@@ -165,47 +161,39 @@ def newest(rows: Iterable[Package]) -> Package:
     return max(rows, key=lambda p: order_key(p.version))
 
 
-def _replaced(
-    state: DriverState,
-    version: str,
-    wish: Wish,
-    offers: Sequence[Package],
-    family: Family,
-    asked: Iterable[Package],
-) -> list[Package]:
+def _replaced(wish: Wish, version: str, shelf: Shelf, asked: Iterable[str]) -> list[Package]:
     """What takes the place of each package of the set that is there now, one for each role."""
-    there = [p for p in offers if upstream(p.version) == version]
-    names = [p.name for p in asked] + [p.name for p in there]
+    there = [p for p in shelf.offers if upstream(p.version) == version]
+    names = [*asked, *(p.name for p in there)]
     found = []
-    for package in set_members(state.packages, family):
+    for package in set_members(shelf.state.packages, shelf.family):
         name = successor(package.name, names, wish.modules, wish.branch)
         rows = [p for p in there if p.name == name and p.arch in (package.arch, "all")]
         found += [newest(rows)] if rows else []
     return found
 
 
-def _beside(
-    scheme: Scheme, wish: Wish, state: DriverState, version: str, offers: Sequence[Package]
-) -> list[Package]:
+def _beside(scheme: Scheme, wish: Wish, version: str, shelf: Shelf) -> list[Package]:
     """The pinning package, and parts of the fabric that are there or needed."""
+    pinning = [scheme.pinning.format(branch=word) for word in (version, wish.branch)]
+    rows = next((r for r in ([p for p in shelf.offers if p.name == n] for n in pinning) if r), [])
+    return [*([newest(rows)] if rows else []), *_fabric(scheme, wish, version, shelf)]
+
+
+def _fabric(scheme: Scheme, wish: Wish, version: str, shelf: Shelf) -> list[Package]:
+    """Every part that is there moves along; a host with NVSwitch needs the manager."""
+    there = {role_of(p.name) for p in shelf.state.packages}
     found = []
-    pinning = [filled(scheme.pinning, n) for n in (version, wish.branch)] if scheme.pinning else []  # type: ignore[arg-type]
-    rows = next((r for r in ([p for p in offers if p.name == n] for n in pinning) if r), [])
-    found += [newest(rows)] if rows else []
-    there = {p.name for p in state.packages} & set(fabric_names(scheme, wish.branch))
-    needed = set(scheme.fabric) if there else ({"fabricmanager"} if wish.fabric else set())
-    for part in sorted(needed):
-        for name in filled(scheme.fabric[part], wish.branch).split("|"):
-            rows = [p for p in offers if p.name == name and upstream(p.version) == version]
-            if rows and (wish.fabric or name in there):
-                found.append(newest(rows))
-                break
+    for part, names in sorted(scheme.fabric.items()):
+        candidates = filled(names, wish.branch).split("|")
+        is_needed = wish.fabric and part == MANAGER
+        if not is_needed and not there & {role_of(name) for name in candidates}:
+            continue
+        rows = [p for p in shelf.offers if p.name in candidates and upstream(p.version) == version]
+        found += [newest(rows)] if rows else []
     return found
 
 
-def header_names(
-    scheme: Scheme, wish: Wish, state: DriverState, offers: Sequence[Package] | None = None
-) -> list[str]:
+def header_names(scheme: Scheme, wish: Wish, state: DriverState) -> list[str]:
     """Headers of the kernel that runs, and what brings those of the next one."""
-    names = [filled(name, wish.branch, state.kernel) for name in scheme.headers]
-    return [n for n in names if offers is None or any(p.name == n for p in offers)]
+    return [filled(name, wish.branch, state.kernel) for name in scheme.headers]

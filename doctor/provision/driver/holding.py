@@ -16,12 +16,13 @@ PREFERENCES = "/etc/apt/preferences.d/doctor-driver"
 BLACKLIST = "/etc/apt/apt.conf.d/52doctor-driver"
 NOUVEAU = "/etc/modprobe.d/doctor-nouveau.conf"
 PRIORITY = 1001
+MANAGED = (PREFERENCES, BLACKLIST, NOUVEAU)
 _HEAD = "Written by doctor: the driver moves as one set, and only when it is asked to."
 NOUVEAU_TEXT = f"# {_HEAD}\nblacklist nouveau\noptions nouveau modeset=0\n"
 
 
 def preferences_text(packages: Sequence[Package]) -> str:
-    """apt_preferences that allow each package one version: this one, should it be newer or older."""
+    """apt_preferences that allow each package one version, be it newer or older."""
     stanzas = [f"# {_HEAD}"]
     ordered = sorted(packages, key=lambda package: (package.version, package.name))
     for version, group in groupby(ordered, key=lambda package: package.version):

@@ -30,16 +30,8 @@ def asked_for(scheme: Scheme, branch: int, modules: str, kernel: str, signed: bo
     return [filled(name, branch, kernel) for name in lists[modules == OPEN, signed]]
 
 
-def fabric_names(scheme: Scheme, branch: int) -> tuple[str, ...]:
-    """All names that parts of the fabric may have; they are bound to the driver by nothing else."""
-    found: list[str] = []
-    for names in scheme.fabric.values():
-        found += filled(names, branch).split("|")
-    return tuple(found)
-
-
 def role_of(name: str) -> str:
-    """What a package is for, whatever its branch and flavour: two of one role replace each other."""
+    """What a package is for, whatever its branch and flavour: one of a role replaces another."""
     parts = name.split("-")
     return "-".join(p for p in parts if p not in _VARIANTS and not _BRANCH.fullmatch(p))
 

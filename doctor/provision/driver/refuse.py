@@ -88,7 +88,7 @@ def of_users(state: DriverState) -> Iterator[str]:
 
 
 def of_simulation(
-    answer: Simulation, choice: Choice, wish: Wish, state: DriverState, family: Family
+    answer: Simulation, choice: Choice, state: DriverState, family: Family
 ) -> Iterator[str]:
     """What apt would do beyond what was asked: it fails, or removes what nothing replaces."""
     if answer.status:

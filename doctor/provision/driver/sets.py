@@ -6,6 +6,7 @@ Part of goals and states, so it must be possible to keep all of it.
 from __future__ import annotations
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 NAME = "nvidia-driver"
 HOME = "/var/lib/doctor/driver"
@@ -33,8 +34,10 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     `packages` are its own, each at just that version; `needs` are others (dkms, headers), at
     that version or a later one. `absent` must not be there, `holds` must be held. `version` is
     the driver's own ("580.95.05"). `builds` tells whether the machine compiles the kernel
-    module (DKMS), `needs_key` whether its firmware then asks for a signature. Without a
-    `scheme` it is what was there before doctor came.
+    module (DKMS), `needs_key` whether its firmware then asks for a signature. `replaced` are
+    packages as they were before, where their files can be had. `patterns` tell names of the
+    family, and names that only look so. Without a `scheme` it is what was there before
+    doctor came.
     """
 
     scheme: str
@@ -48,6 +51,20 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     builds: bool = False
     needs_key: bool = False
     units: tuple[str, ...] = ()
+    replaced: tuple[Package, ...] = ()
+    patterns: tuple[str, str] = ("", "")
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Names of all packages that the set speaks of."""
+        rows = (*self.packages, *self.needs)
+        return (*(package.name for package in rows), *self.absent)
+
+    def with_hash(self, package: Package) -> Package:
+        """The same package at the same version with the hash of its file, if that is known."""
+        known = (*self.replaced, *self.packages, *self.needs)
+        same = (p for p in known if (p.name, p.version) == (package.name, package.version))
+        return next(same, package)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,6 +100,11 @@ class DriverState(Struct, frozen=True, kw_only=True):
     free_mib: int = 0
     units: dict[str, dict[str, str]] = field(default_factory=dict)
     key_enrolled: bool = False
+
+    @property
+    def relevant(self) -> DriverState:
+        """What of it decides the steps."""
+        return replace(self, users=(), free_mib=0)
 
     def package(self, name: str) -> Package | None:
         """The installed package of that name, or None."""

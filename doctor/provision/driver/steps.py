@@ -14,7 +14,7 @@ from doctor.provision.driver.choose import order_key
 from doctor.provision.driver.sets import DriverSet, DriverState, Package
 from doctor.provision.driver.telling import driver_variables, file_diffs, present
 from doctor.provision.goal import Goal
-from doctor.provision.plan import EXACT, NEEDS_REBOOT, NONE, PERSON, FileDiff, Step
+from doctor.provision.step import EXACT, NEEDS_REBOOT, NONE, PERSON, FileDiff, Step
 from doctor.provision.survey import State
 
 _REPOSITORIES = ("/etc/apt/sources.list.d/", "/usr/share/keyrings/")
@@ -60,7 +60,7 @@ def to_install(wanted: DriverSet, there: DriverState) -> list[Package]:
 def lost(wanted: DriverSet, there: DriverState, moved: Sequence[Package]) -> list[Package]:
     """What is there now and would be replaced or taken away: the way back needs it."""
     names = {p.name for p in moved} | set(wanted.absent)
-    return [p for p in there.packages if p.name in names]
+    return [wanted.with_hash(p) for p in there.packages if p.name in names]
 
 
 def _repair(there: DriverState) -> list[Step]:
@@ -88,8 +88,8 @@ def _key(wanted: DriverSet, there: DriverState, moved: Sequence[Package]) -> lis
             role="",
             title="enrol the key by which this machine signs the modules that it builds",
             reason="Secure Boot is on, and a module that it does not trust is not loaded. At the "
-            "machine: dkms generate_mok; mokutil --import /var/lib/dkms/mok.pub; boot, and "
-            "confirm with the password at the blue screen; then doctor apply nvidia-driver --resume",
+            "machine: dkms generate_mok; mokutil --import /var/lib/dkms/mok.pub; boot, confirm "
+            "with the password at the blue screen; then doctor apply nvidia-driver --resume",
             actor=PERSON,
             undo=NONE,
         )
@@ -134,9 +134,7 @@ def _repositories(goal: Goal, state: State) -> list[Step]:
     ]
 
 
-def _release(
-    goal: Goal, state: State, moved: Sequence[Package], gone: Sequence[str]
-) -> list[Step]:
+def _release(goal: Goal, state: State, moved: Sequence[Package], gone: Sequence[str]) -> list[Step]:
     """A hold beats a pin, so whatever moves is let go first, and the pins point ahead."""
     there = state.driver
     if there is None or not (moved or gone):
@@ -175,7 +173,7 @@ def _install(
             name="install_driver",
             role="nvidia_driver",
             title=" and ".join(filter(None, (what, less))),
-            reason=_reason(wanted, there, moved, gone),
+            reason=_reason(there, moved, gone),
             risk=f"programs that start now and use a GPU may fail until it is proven{why}",
             undo=undo,
             downtime="until the machine has booted" if reboots(wanted, there, moved) else "",
@@ -192,9 +190,7 @@ def _undo(wanted: DriverSet, there: DriverState, moved: Sequence[Package]) -> tu
     return (NEEDS_REBOOT, "") if reboots(wanted, there, moved) else (EXACT, "")
 
 
-def _reason(
-    wanted: DriverSet, there: DriverState, moved: Sequence[Package], gone: Sequence[str]
-) -> str:
+def _reason(there: DriverState, moved: Sequence[Package], gone: Sequence[str]) -> str:
     first = next(iter(moved), None)
     if first is None:
         return f"{', '.join(gone[:3])} was not there before"

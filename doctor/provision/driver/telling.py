@@ -9,7 +9,7 @@ import msgspec
 
 from doctor.provision.driver.sets import DriverSet, Package
 from doctor.provision.goal import Goal, ManagedFile
-from doctor.provision.plan import FileDiff
+from doctor.provision.step import FileDiff
 from doctor.provision.survey import FileState, State
 from doctor.provision.variables import applied_file
 

@@ -1,0 +1,253 @@
+"""From a profile's wishes for the driver to a plan: machine, index, simulation. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from doctor.errors import UsageError
+from doctor.facts import Device, Facts
+from doctor.matrix import Matrix
+from doctor.matrix.packaging import Family, Scheme, family, schemes_for
+from doctor.profile.schema import Profile
+from doctor.provision.driver import refuse
+from doctor.provision.driver.ask import (
+    pattern_of,
+    read_driver_state,
+    read_offers,
+    read_survey,
+    simulate,
+)
+from doctor.provision.driver.choose import (
+    Choice,
+    Shelf,
+    Wish,
+    choose,
+    driver_version,
+    header_names,
+    satisfies,
+    set_members,
+)
+from doctor.provision.driver.goals import adopted_set, chosen_set, driver_goal
+from doctor.provision.driver.names import asked_for
+from doctor.provision.driver.sets import HOME, DriverSet, DriverState, Package, Simulation
+from doctor.provision.goal import Goal, parse_goal
+from doctor.provision.target import Target
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is wanted of a driver, and what stands in its way."""
+
+    goal: Goal
+    blockers: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a person asks for: a profile's wishes on a machine.
+
+    `locked` is what a host's lock says; `busy` allows a change while programs use the GPUs.
+    """
+
+    target: Target
+    profile: Profile
+    locked: DriverSet | None = None
+    busy: bool = False
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that a choice is made from."""
+
+    target: Target
+    facts: Facts
+    matrix: Matrix
+    family: Family
+    state: DriverState
+    uid: int
+
+    @property
+    def system(self) -> str:
+        """The distribution as the matrix names it: "ubuntu 24.04"; "" if not known."""
+        found = self.facts.host.os.value
+        return f"{found.id} {found.version}".lower() if found else ""
+
+    @property
+    def cards(self) -> tuple[Device, ...]:
+        """NVIDIA cards of the machine."""
+        return tuple(d for d in self.facts.devices.value or () if d.vendor == "nvidia")
+
+
+def draft(asking: Asking, facts: Facts, matrix: Matrix) -> Draft:
+    """What a profile wants of the driver there. Raises UsageError if it wants nothing."""
+    profile, locked = asking.profile, asking.locked
+    if profile.driver.policy == "leave" and not profile.hold.driver:
+        raise UsageError(
+            f"{profile.name} wants nothing of the driver",
+            "write driver: {policy: install, branch: N}, or hold: {driver: true}",
+        )
+    mine = family(matrix)
+    survey = read_survey(asking.target, mine, f"{HOME}/applied.json")
+    scene = Scene(asking.target, facts, matrix, mine, survey.driver, survey.uid)
+    applied = parse_goal(survey.applied, f"{HOME}/applied.json") if survey.applied else None
+    wish = wish_of(profile, scene, locked)
+    blockers = [
+        *refuse.of_host(facts, scene.state, scene.uid),
+        *([] if locked or applied else refuse.of_mixture(scene.state, mine)),
+    ]
+    if wish is not None:
+        blockers += refuse.of_cards(scene.cards, wish, matrix)
+    if blockers:
+        return Draft(driver_goal(_nothing(scene)), tuple(blockers))
+    found = _settled(profile, wish, scene, locked, applied)
+    if found is None and wish is not None:
+        return _new(profile, wish, scene, asking.busy)
+    if found is None:
+        return Draft(driver_goal(_nothing(scene)), ("no driver is installed from packages",))
+    return _again(found, scene, asking.busy)
+
+
+def wish_of(profile: Profile, scene: Scene, locked: DriverSet | None = None) -> Wish | None:
+    """What a profile wants for these cards; None if it takes the driver that is there."""
+    wanted = profile.driver
+    if wanted.policy != "install" or wanted.branch is None:
+        return None
+    switched = bool(scene.facts.nvidia.nvswitch.value)
+    return Wish(
+        branch=wanted.branch,
+        modules=refuse.modules_for(scene.cards, wanted.modules, scene.matrix),
+        minimum=str(wanted.minimum or ""),
+        version=locked.version if locked else "",
+        signed=scene.facts.host.secure_boot.value is True,
+        fabric=switched,
+    )
+
+
+def _settled(
+    profile: Profile,
+    wish: Wish | None,
+    scene: Scene,
+    locked: DriverSet | None,
+    applied: Goal | None,
+) -> Goal | None:
+    """A goal that needs no choice: as locked, as applied before, or as installed."""
+    if locked is not None:
+        return driver_goal(msgspec.structs.replace(locked, patterns=pattern_of(scene.family)))
+    last = applied.driver if applied else None
+    holds = profile.hold.driver
+    if applied is not None and last is not None and _still(last, wish, holds):
+        return applied
+    version = driver_version(scene.state.packages, scene.family)
+    if not version or (wish is not None and not satisfies(version, wish)):
+        return None
+    if len({p.version for p in set_members(scene.state.packages, scene.family)}) > 1:
+        return None
+    return driver_goal(adopted_set(profile, version, scene.state, scene.family))
+
+
+def _still(last: DriverSet, wish: Wish | None, holds: bool) -> bool:
+    """Tell whether what was applied is still what is wanted: nothing moves unless it is asked."""
+    if bool(last.holds) != holds:
+        return False
+    return wish is None or (satisfies(last.version, wish) and last.modules == wish.modules)
+
+
+def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
+    """Choose from what is offered, and let apt say what it would do."""
+    schemes = schemes_for(scene.matrix, scene.system, wish.branch)
+    if not schemes:
+        known = scene.system or "this distribution"
+        text = f"how {known} packages branch {wish.branch} is not known"
+        return Draft(driver_goal(_nothing(scene)), (text,))
+    names = [n for s in schemes for n in header_names(s, wish, scene.state)]
+    offers, failed = read_offers(scene.target, scene.family, (), names)
+    shelf = Shelf(state=scene.state, offers=offers, family=scene.family)
+    choice = choose(schemes, wish, shelf)
+    if choice is None:
+        return Draft(driver_goal(_nothing(scene)), (_unoffered(schemes, wish, failed),))
+    answer = simulate(scene.target, choice.words, ())
+    rows = _rows(answer, scene, offers, names)
+    shelf = msgspec.structs.replace(shelf, offers=rows)
+    found = chosen_set(profile, wish, choice, answer, shelf)
+    found = msgspec.structs.replace(
+        found, needs_key=found.builds and scene.facts.host.secure_boot.value is True
+    )
+    blockers = (*_faults(choice, scene, answer, busy), *_immovable(found, scene))
+    return Draft(driver_goal(found), blockers, _notes(scene, failed))
+
+
+def _rows(
+    answer: Simulation, scene: Scene, offers: Sequence[Package], names: Sequence[str]
+) -> tuple[Package, ...]:
+    """Offers with those of packages outside the family that the change brings along."""
+    known = {p.name for p in offers}
+    others = [c.name for c in answer.installed if c.name not in known]
+    if not others:
+        return tuple(offers)
+    more, _ = read_offers(scene.target, scene.family, (), [*names, *others], fresh=False)
+    return more
+
+
+def _faults(choice: Choice, scene: Scene, answer: Simulation, busy: bool) -> tuple[str, ...]:
+    return (
+        *refuse.of_simulation(answer, choice, scene.state, scene.family),
+        *([] if answer.status else refuse.of_headers(choice, scene.state, answer)),
+        *([] if busy or not answer.changes else refuse.of_users(scene.state)),
+    )
+
+
+def _immovable(found: DriverSet, scene: Scene) -> tuple[str, ...]:
+    """Packages whose file nobody has, and room for all files, the way back too."""
+    lost = [p.name for p in (*found.packages, *found.needs) if not p.sha256]
+    need = sum(p.size for p in (*found.packages, *found.needs, *found.replaced)) * 4 >> 20
+    texts = [f"no repository offers {', '.join(lost[:4])} as chosen"] if lost else []
+    if scene.state.free_mib and need > scene.state.free_mib:
+        texts.append(f"{need} MiB are needed for packages, {scene.state.free_mib} MiB are free")
+    return tuple(texts)
+
+
+def _unoffered(schemes: Sequence[Scheme], wish: Wish, failed: Sequence[str]) -> str:
+    names = [n for s in schemes for n in asked_for(s, wish.branch, wish.modules, "", False)[:1]]
+    exact = f" at {wish.version}" if wish.version else ""
+    why = f" ({failed[0]})" if failed else ""
+    floor = f", {wish.minimum} or later" if wish.minimum else ""
+    return (
+        f"no repository of that machine offers branch {wish.branch}{floor}{exact} with "
+        f"{wish.modules} modules: looked for {', '.join(dict.fromkeys(names))}{why}"
+    )
+
+
+def _again(goal: Goal, scene: Scene, busy: bool) -> Draft:
+    """What was chosen before: what is damaged comes from where it came from."""
+    state = read_driver_state(scene.target, goal).driver
+    wanted = goal.driver
+    moves = bool(
+        state and wanted and any(_moved(p, state) for p in (*wanted.packages, *wanted.needs))
+    )
+    users = refuse.of_users(scene.state) if moves and not busy else ()
+    return Draft(goal, tuple(users), _notes(scene, ()))
+
+
+def _moved(package: Package, state: DriverState) -> bool:
+    now = state.package(package.name)
+    return now is None or now.version != package.version
+
+
+def _notes(scene: Scene, failed: Sequence[str]) -> tuple[str, ...]:
+    notes = [f"a repository did not answer: {line}" for line in failed[:2]]
+    if scene.facts.host.platform.value == "container":
+        notes.append("this is a container: the kernel and its modules are those of its host")
+    if not scene.cards:
+        notes.append("no NVIDIA card was found there: the driver cannot be proven on it")
+    return tuple(notes)
+
+
+def _nothing(scene: Scene) -> DriverSet:
+    """A set of nothing, where a plan is refused."""
+    return DriverSet(
+        scheme="", branch=0, modules="", version="", packages=(), patterns=pattern_of(scene.family)
+    )
