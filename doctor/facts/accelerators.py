@@ -98,6 +98,9 @@ class AscendFacts(Record):
     """Huawei Ascend: driver, firmware, CANN toolkit, kernel packages, ATB (nnal), SoC name.
 
     `firmware_range` is what the driver's version.info says it works with: "[7.0.0,7.2.99]".
+    `dcmi_error` is the code with which the driver's library refused, absent where it started;
+    `smi_error` what npu-smi said instead of a table. `smi_driver` and `smi_devices` are what
+    npu-smi, the second reader, says of driver and number of devices.
     """
 
     driver: Reading[Version] = UNSTATED
@@ -109,6 +112,9 @@ class AscendFacts(Record):
     soc: Reading[str] = UNSTATED
     nodes: Reading[tuple[str, ...]] = UNSTATED
     smi_error: Reading[str] = UNSTATED
+    dcmi_error: Reading[int] = UNSTATED
+    smi_driver: Reading[Version] = UNSTATED
+    smi_devices: Reading[int] = UNSTATED
     compatibility: Reading[str] = UNSTATED
 
 

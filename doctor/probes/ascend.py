@@ -1,34 +1,42 @@
-"""Huawei Ascend devices and what runs them: files, npu-smi and the bus put together.
+"""Huawei Ascend devices and what runs them: files, DCMI, npu-smi and the bus put together.
 
-npu-smi is asked only where the driver is loaded or has made its nodes, and not again once
-it did not answer in time.
+DCMI and npu-smi are asked only where the driver is loaded or has made its nodes, npu-smi not
+where DCMI hung, and not again once it did not answer in time. What they say differently is
+noted: DCMI counts, npu-smi fills what it left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Optional
 
 from doctor.facts import AscendFacts, Device, Facts, Missing, Reading, missing, seen
-from doctor.probes import ascend_files, npu_smi, npu_smi_board, npu_smi_failure, pci
+from doctor.probes import (
+    ascend_files,
+    dcmi_answers,
+    files,
+    npu_smi,
+    npu_smi_board,
+    npu_smi_failure,
+    pci,
+)
 from doctor.probes.host import CommandResult, Host
 
-_SMI_S, _SMI_DEVICE_S = 10.0, 1.0
+_ASK_S, _ASK_DEVICE_S = 10.0, 1.0
 _TOOL = "npu-smi"
-# A container sets the loader's path only in its shells.
-_LIBRARIES = ":".join(
-    f"{ascend_files.ROOT}/driver/lib64{part}" for part in ("", "/common", "/driver")
-)
 _UNLOADABLE = "error while loading shared libraries"
 
 
 def read(host: Host, facts: Facts) -> Facts:
     """Fill `ascend`, and what is known of each Ascend device."""
-    ascend = ascend_files.read(host, host.environ(), facts.host)
+    told = ascend_files.read(host, host.environ(), facts.host)
     found = [d for d in facts.devices.value or () if d.vendor == "ascend"]
-    told = _Asked(host, _SMI_S + _SMI_DEVICE_S * len(found)).read(_is_at_work(ascend, facts))
-    ascend = _completed(ascend, told.ascend)
-    listed = told.devices
+    driver, tool = _ask(host, _is_at_work(told, facts), len(found))
+    notes = tuple(_differences(told, driver, tool))
+    ascend = _completed(_completed(told, driver.ascend), _second(tool, driver.ascend))
+    facts = replace(facts, notes=(*facts.notes, *notes))
+    listed = _joined(driver.devices, tool.devices)
     if not found and not listed.value:
         return replace(facts, ascend=ascend)
     others = [d for d in facts.devices.value or () if d.vendor != "ascend"]
@@ -44,6 +52,68 @@ def _is_at_work(ascend: AscendFacts, facts: Facts) -> bool:
     return has_nodes or ascend_files.is_loaded(facts.host)
 
 
+def _ask(host: Host, at_work: bool, devices: int) -> tuple[Facts, Facts]:
+    """What DCMI says, and what npu-smi says."""
+    if not at_work:
+        return _silent("not asked: no NPU driver is loaded")
+    timeout_s = _ASK_S + _ASK_DEVICE_S * devices
+    folders = ascend_files.libraries(host)
+    driver = dcmi_answers.parse(host.dcmi(folders, timeout_s))
+    if driver.devices.missing is Missing.TIMED_OUT:
+        return driver, _silent("not asked: DCMI hangs")[1]
+    return driver, _Asked(host, timeout_s).read(folders)
+
+
+def _silent(why: str) -> tuple[Facts, Facts]:
+    gone = missing(Missing.NOT_STATED, why)
+    driver = Facts(ascend=AscendFacts(dcmi_error=gone), devices=gone)
+    return driver, Facts(ascend=AscendFacts(smi_error=gone), devices=gone)
+
+
+def _second(tool: Facts, driver: AscendFacts) -> AscendFacts:
+    """What npu-smi adds; where it is not installed, DCMI's refusal stands for its own."""
+    devices, ascend = tool.devices, tool.ascend
+    count = files.relay(devices) if devices.value is None else seen(len(devices.value), devices.at)
+    refusal = driver.dcmi_error
+    if ascend.smi_error.is_absent and devices.value is None and refusal.value is not None:
+        said = f"{refusal.at}: ret is {refusal.value}"
+        ascend = replace(ascend, smi_error=seen(said, refusal.at))
+    return replace(ascend, smi_driver=ascend.driver, smi_devices=count)
+
+
+def _differences(told: AscendFacts, driver: Facts, tool: Facts) -> Iterator[str]:
+    """What the sources say differently: after an upgrade without a reboot, or of a lost NPU."""
+    versions = [r for r in (told.driver, driver.ascend.driver, tool.ascend.driver) if r.value]
+    texts = dict.fromkeys(f"{r.value} ({r.at})" for r in versions)
+    first = versions[0].value if versions else None
+    if first is not None and any(first.same_as(r.value) is False for r in versions[1:] if r.value):
+        yield f"ascend.driver is {' or '.join(texts)}: took the first"
+    counts = [(len(f.devices.value), f.devices.at) for f in (driver, tool) if f.devices.value]
+    if len({count for count, _ in counts}) > 1:
+        said = " or ".join(f"{count} ({at})" for count, at in counts)
+        yield f"the number of NPUs is {said}: took the first"
+
+
+def _joined(
+    first: Reading[tuple[Device, ...]], second: Reading[tuple[Device, ...]]
+) -> Reading[tuple[Device, ...]]:
+    """DCMI's devices with what only npu-smi knows of them; npu-smi's where DCMI lists none."""
+    if not first.value:
+        return second if second.value or not first.is_known else first
+    told = {device.id: device for device in second.value or ()}
+    return seen(tuple(_filled(d, told.get(d.id)) for d in first.value), first.at)
+
+
+def _filled(device: Device, other: Optional[Device]) -> Device:
+    """The device with what another reader adds, unless that one speaks of another place."""
+    if other is None or (other.pci.value or device.pci.value) != (
+        device.pci.value or other.pci.value
+    ):
+        return device
+    unread = (n for n, v in vars(device).items() if isinstance(v, Reading) and not v.is_known)
+    return replace(device, **{n: getattr(other, n) for n in unread if getattr(other, n).is_known})
+
+
 class _Asked:
     """npu-smi with a deadline for each question; silent after the first that was late."""
 
@@ -51,12 +121,11 @@ class _Asked:
         self._host = host
         self._timeout_s = timeout_s
         self._prefix: tuple[str, ...] = ()
+        self._path = ""
 
-    def read(self, at_work: bool) -> Facts:
-        """Table and boards, or why there are none."""
-        if not at_work:
-            gone = missing(Missing.NOT_STATED, "not asked: no NPU driver is loaded")
-            return Facts(ascend=AscendFacts(smi_error=gone), devices=gone)
+    def read(self, folders: tuple[str, ...]) -> Facts:
+        """Table and boards, or why there are none; `folders` hold the driver's libraries."""
+        self._path = ":".join(folders)
         answer = self._ask("info")
         if answer.value is None:
             reason = missing(answer.missing or Missing.NOT_READABLE, answer.at)
@@ -70,7 +139,7 @@ class _Asked:
     def _ask(self, *words: str) -> Reading[CommandResult]:
         answer = self._host.run((*self._prefix, _TOOL, *words), self._timeout_s)
         if not self._prefix and answer.value and _UNLOADABLE in answer.value.stderr:
-            self._prefix = ("env", f"LD_LIBRARY_PATH={_LIBRARIES}")
+            self._prefix = ("env", f"LD_LIBRARY_PATH={self._path}")
             return self._ask(*words)
         return answer
 

@@ -64,6 +64,12 @@ def read_nodes(host: Host) -> Reading[tuple[str, ...]]:
     return seen(tuple(f"/dev/{name}" for name in names.value if _NODE.fullmatch(name)), "/dev")
 
 
+def libraries(host: Host) -> tuple[str, ...]:
+    """Folders of the driver's libraries; a container sets the loader's path in its shells only."""
+    driver = f"{_install_root(host)}/driver/lib64"
+    return (driver, f"{driver}/common", f"{driver}/driver", "/usr/local/dcmi")
+
+
 def is_loaded(around: HostFacts) -> bool:
     """True if a module of the driver is loaded; their names differ between releases."""
     return any(_MODULE.fullmatch(name) for name in around.modules.value or ())

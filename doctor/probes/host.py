@@ -84,6 +84,9 @@ class Host(Protocol):
     def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:
         """Raw NVML answers as `probes.nvml` writes them; read in a child with a deadline."""
 
+    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:
+        """Raw DCMI answers as `probes.dcmi` writes them; its library lies in one of `folders`."""
+
     def environ(self) -> dict[str, str]:
         """Environment variables of the allow-list."""
 

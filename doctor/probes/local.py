@@ -63,6 +63,12 @@ class LocalHost:
 
         return nvml.query(timeout_s)
 
+    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:
+        """Raw DCMI answers, read in a child with a deadline."""
+        from doctor.probes import dcmi
+
+        return dcmi.query(folders, timeout_s)
+
     def environ(self) -> dict[str, str]:
         """Environment variables of the allow-list; PWD is where this process really is."""
         return {**allowed(_environment()), **_working_folder()}

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Optional
 
-from doctor.facts import UNSTATED, AscendFacts, Device, DeviceHealth, Facts, Reading, seen
+from doctor.facts import UNSTATED, AscendFacts, Device, DeviceHealth, Facts, Reading, Version, seen
 from doctor.facts.accelerators import DeviceProcess
 from doctor.probes.stated_version import version
 from doctor.probes.tool_text import lines, reading
@@ -42,10 +42,15 @@ def parse(text: str) -> Facts:
     title = _TITLE.search(text)
     if title is None:
         return Facts()
-    driver = version(_VENDOR_SUFFIX.sub("", title[2]), width=1)
+    driver = driver_version(title[2])
     return Facts(
         ascend=AscendFacts(driver=reading(driver, AT)), devices=_devices(text[title.end() :])
     )
+
+
+def driver_version(text: str) -> Optional[Version]:
+    """The driver's version without the mark of a vendor (".sph001")."""
+    return version(_VENDOR_SUFFIX.sub("", text), width=1)
 
 
 @dataclass

@@ -12,6 +12,7 @@ A recording is a folder:
     sockets.json    {socket: {target: JSON or text or {"missing": reason}}}
     disks.json      {path: {"total_mib": n, "free_mib": n} or {"missing": reason}}
     nvml.json       what `probes.nvml` answered, or {"missing": reason}
+    dcmi.json       what `probes.dcmi` answered, or {"missing": reason}
     env.json        {name: value}
     host.json       {"unlisted": reason}: what holds for all that is not in the recording
 
@@ -48,6 +49,7 @@ class RecordedHost:
         self._disks = _load(folder, "disks.json", {})
         self._env = _load(folder, "env.json", {})
         self._nvml = _load(folder, "nvml.json", None)
+        self._dcmi = _load(folder, "dcmi.json", None)
         commands = _load(folder, "commands.json", [])
         self._commands = {tuple(entry["argv"]): entry for entry in commands}
         unlisted = _load(folder, "host.json", {}).get("unlisted", "not-there")
@@ -141,11 +143,18 @@ class RecordedHost:
 
     def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:  # noqa: ARG002
         """What NVML answered when the host was recorded."""
-        if self._nvml is None:
-            return missing(self._unlisted, "NVML")
-        if set(self._nvml) == {"missing"}:
-            return missing(_REASONS.get(self._nvml["missing"], Missing.NOT_STATED), "NVML")
-        return seen(self._nvml, "NVML")
+        return self._library(self._nvml, "NVML")
+
+    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:  # noqa: ARG002
+        """What DCMI answered when the host was recorded."""
+        return self._library(self._dcmi, "DCMI")
+
+    def _library(self, document: Any, at: str) -> Reading[dict[str, object]]:
+        if document is None:
+            return missing(self._unlisted, at)
+        if set(document) == {"missing"}:
+            return missing(_REASONS.get(document["missing"], Missing.NOT_STATED), at)
+        return seen(document, at)
 
     def environ(self) -> dict[str, str]:
         """Environment variables of the recording that the allow-list has."""

@@ -41,7 +41,7 @@ class RecordingHost:
         self.disks: dict[str, Reading[DiskUsage]] = {}
         self.commands: dict[tuple[str, ...], Reading[CommandResult]] = {}
         self.sockets: dict[tuple[str, str], Reading[str]] = {}
-        self.driver: Optional[Reading[dict[str, object]]] = None
+        self.drivers: dict[str, Reading[dict[str, object]]] = {}
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Pass on and keep; of two readings the longer one."""
@@ -82,8 +82,11 @@ class RecordingHost:
 
     def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:
         """Pass on and keep."""
-        self.driver = self.host.nvml(timeout_s)
-        return self.driver
+        return self.drivers.setdefault("nvml.json", self.host.nvml(timeout_s))
+
+    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:
+        """Pass on and keep."""
+        return self.drivers.setdefault("dcmi.json", self.host.dcmi(folders, timeout_s))
 
     def environ(self) -> dict[str, str]:
         """Pass on."""
@@ -153,12 +156,11 @@ class _Writer:
         self._json("sockets.json", self._sockets())
         self._json("disks.json", self._disks())
         self._json("env.json", self.answers.environ())
-        if self.answers.driver is not None:
-            driver = self.answers.driver
-            self._json("nvml.json", driver.value if driver.is_known else _reason(driver))
-        for path, answer in self.answers.texts.items():
-            if answer.value is not None and self._is_kept(path):
-                self._text(path, answer.value)
+        for name, answer in self.answers.drivers.items():
+            self._json(name, answer.value if answer.is_known else _reason(answer))
+        for path, text in self.answers.texts.items():
+            if text.value is not None and self._is_kept(path):
+                self._text(path, text.value)
         self._json("facts.json", to_wire(facts))
 
     def remove(self, keep_folder: bool) -> None:

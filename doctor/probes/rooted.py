@@ -74,6 +74,10 @@ class RootedHost:
         """Not stated: the tree has no driver."""
         return missing(Missing.NOT_STATED, "NVML")
 
+    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:  # noqa: ARG002
+        """Not stated: the tree has no driver."""
+        return missing(Missing.NOT_STATED, "DCMI")
+
     def environ(self) -> dict[str, str]:
         """The variables that were given."""
         return dict(self._env)

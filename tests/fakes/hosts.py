@@ -1,7 +1,8 @@
 """The recorded hosts of tests/hosts: `python -m tests.fakes.hosts` rewrites what is derived.
 
 A folder may hold `nvml.conf`, a configuration of the fake NVML: its `nvml.json` is what the
-real pynvml reads from that. `facts.json` is what the probes make of the recording.
+real pynvml reads from that; likewise `dcmi.conf` and `dcmi.json`. `facts.json` is what the
+probes make of the recording.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from doctor.facts import to_wire
 from doctor.probes.collect import collect
 from doctor.probes.recorded import RecordedHost
-from tests.fakes import nvml
+from tests.fakes import dcmi, nvml
 
 HOSTS = Path(__file__).parent.parent / "hosts"
 
@@ -29,6 +30,11 @@ def with_fake_nvml() -> list[Path]:
     return [folder for folder in folders() if (folder / "nvml.conf").exists()]
 
 
+def with_fake_dcmi() -> list[Path]:
+    """Hosts whose DCMI answers come from the fake."""
+    return [folder for folder in folders() if (folder / "dcmi.conf").exists()]
+
+
 def facts_of(folder: Path) -> Any:
     """The facts in their wire form."""
     return json.loads(json.dumps(to_wire(collect(RecordedHost(str(folder))))))
@@ -41,6 +47,10 @@ def main() -> None:
         answers = nvml.ask(nvml.build(Path(scratch)), [host / "nvml.conf" for host in hosts])
     for host, found in zip(hosts, answers, strict=True):
         _write(host / "nvml.json", found["answer"]["value"])
+    with tempfile.TemporaryDirectory() as scratch:
+        library = dcmi.build(Path(scratch))
+        for host in with_fake_dcmi():
+            _write(host / "dcmi.json", dcmi.ask(host / "dcmi.conf", library)["value"])
     for host in folders():
         _write(host / "facts.json", facts_of(host))
 

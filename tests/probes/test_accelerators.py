@@ -60,7 +60,8 @@ def test_a_tool_that_hangs_is_asked_once(tmp_path: Path) -> None:
 
 def test_a_loader_without_a_path_is_given_one(tmp_path: Path) -> None:
     failed = command("npu-smi", "info", err=sample("fail_libdcmi_missing.txt"), code=127)
-    libraries = ":".join(f"/usr/local/Ascend/driver/lib64{p}" for p in ("", "/common", "/driver"))
+    driver = [f"/usr/local/Ascend/driver/lib64{p}" for p in ("", "/common", "/driver")]
+    libraries = ":".join((*driver, "/usr/local/dcmi"))
     again = ("env", f"LD_LIBRARY_PATH={libraries}", "npu-smi", "info")
     commands = [failed, command(*again, out=sample("info_1x910B4.txt"))]
     facts = ascend.read(write_host(tmp_path, paths=NODES, commands=commands), Facts())
