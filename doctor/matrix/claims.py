@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from doctor.facts import ComputeCapability, Specifier, Version
 from doctor.matrix.model import Claim, EngineDomain, Release, Roster
+from doctor.matrix.ranges import version_of
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,11 @@ def capability_matches(spec: str, capability: ComputeCapability) -> bool:
     return str(capability) in spec.split("|")
 
 
-def in_range(claim: Claim, version: Version) -> bool:
-    """Tell whether the range of the claim may hold the version."""
-    if claim.since and version.older_than(Version(claim.since)) is True:
-        return False
-    return not (claim.until and version.at_least(Version(claim.until)) is True)
-
-
 def beyond(claim: Claim, version: Version | None) -> str:
     """`verified_to` of the claim if the version is above it or on another scale, else ""."""
     if version is None or not claim.verified_to:
         return ""
-    newer = version.newer_than(Version(claim.verified_to))
+    newer = version.newer_than(version_of(claim.verified_to))
     # Two exact versions that cannot be compared: a build number and a semantic version.
     other_scale = newer is None and version.is_exact
     return claim.verified_to if newer or other_scale else ""

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from doctor.facts import Version
 from doctor.matrix.model import Row
+from doctor.matrix.ranges import covers
 
 
 class Launch(Row, frozen=True, kw_only=True):
@@ -74,6 +75,4 @@ def _holds(row: Launch, version: Version | None) -> bool:
     if version is None:
         return True
     final = Version(".".join(map(str, version.release))) if version.is_prerelease else version
-    if row.since and final.older_than(Version(row.since)) is True:
-        return False
-    return not (row.until and final.at_least(Version(row.until)) is True)
+    return covers(row, final) is not False

@@ -12,10 +12,11 @@ import msgspec
 
 from doctor.errors import UsageError
 from doctor.facts import Version
-from doctor.matrix.claims import ClaimMatch, beyond, in_range
+from doctor.matrix.claims import ClaimMatch, beyond
 from doctor.matrix.domains import IDENTITY
 from doctor.matrix.model import EngineDomain, Release
 from doctor.matrix.query import Matrix
+from doctor.matrix.ranges import covers
 
 Record = dict[str, Any]
 
@@ -159,7 +160,7 @@ def _claims(matrix: Matrix, name: str, version: Version, kinds: frozenset[str]) 
         found = chain.from_iterable(matrix.claims(name, kind, version) for kind in asked)
     else:
         # Without what rosters stand for: hundreds of flags and architectures.
-        written = (claim for claim in domain.claims if in_range(claim, version))
+        written = (claim for claim in domain.claims if covers(claim, version) is not False)
         found = (ClaimMatch(claim, beyond(claim, version)) for claim in written)
     return Section("claims", tuple(map(_match, found)), () if kinds else _CLAIM_COLUMNS)
 

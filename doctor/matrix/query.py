@@ -10,7 +10,7 @@ from typing import Any
 from doctor.facts import CodeTarget, ComputeCapability, Device, Version
 from doctor.matrix.architectures import ModelDomain, ModelRow
 from doctor.matrix.catalogue import Cause, CauseDomain, Signature, SignatureDomain
-from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond, in_range
+from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond
 from doctor.matrix.cuda_query import CudaQueries
 from doctor.matrix.gpu_names import GpuIndex
 from doctor.matrix.launching import Launch, LaunchDomain, find_launch
@@ -23,6 +23,7 @@ from doctor.matrix.model import (
     Release,
     Variant,
 )
+from doctor.matrix.ranges import covers
 from doctor.matrix.serving import ServingDomain
 from doctor.matrix.stacks import StackDomain
 from doctor.matrix.thing_query import ThingQueries
@@ -34,6 +35,11 @@ class Fingerprint:
 
     version: str = ""
     as_of: str = ""
+
+
+@lru_cache(maxsize=256)
+def _capability(text: str) -> ComputeCapability:
+    return ComputeCapability.parse(text)
 
 
 class Matrix(CudaQueries, ThingQueries):
@@ -183,7 +189,7 @@ class Matrix(CudaQueries, ThingQueries):
             return device.compute_capability.value
         texts = {gpu.capability for gpu in self.gpus_matching(device)}
         text = texts.pop() if len(texts) == 1 else None
-        return ComputeCapability.parse(text) if text else None
+        return _capability(text) if text else None
 
     # -- stacks -----------------------------------------------------------------
 
@@ -260,7 +266,7 @@ class Matrix(CudaQueries, ThingQueries):
         for claim in self._index(name).of_kind(kind):
             if key is not None and claim.key != key:
                 continue
-            if version is None or in_range(claim, version):
+            if version is None or covers(claim, version) is not False:
                 yield ClaimMatch(claim, beyond(claim, version))
 
     def _index(self, name: str) -> EngineIndex:

@@ -75,10 +75,10 @@ def engine_variable_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     torch = installed(case, matrix, "torch")
     setting = settings(case, matrix)[0]
     for found in (engine(case, matrix), *([torch] if torch else [])):
-        for match in applicable(matrix, found, "env-var", setting):
-            value = env.get(match.claim.key)
-            if value is not None:
-                yield from _variable_faults(case, found, match, value)
+        known = dict.fromkeys(match.claim.key for match in matrix.claims(found.name, "env-var"))
+        for name in filter(env.__contains__, known):
+            for match in applicable(matrix, found, "env-var", setting, name):
+                yield from _variable_faults(case, found, match, env[name])
 
 
 def _variable_faults(case: Case, found: Software, match: ClaimMatch, value: str) -> Iterator[Fault]:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from doctor.facts import Missing, MissingFact
+from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Claim, Confidence
+from doctor.matrix.ranges import covers
 from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
@@ -18,7 +19,6 @@ from doctor.rules.settings import (
     Judgement,
     Setting,
     applicable,
-    covers,
     fold,
     judge,
     need,
@@ -230,17 +230,25 @@ def _unknown_models(
         claim = match.claim
         if fold(claim.key) not in folded or not _is_outside(subject, claim):
             continue
-        first = f" {claim.since} is the first that does" if claim.since else ""
         yield Fault(
-            f"{subject.label} does not know {claim.key};{first}"
-            if claim.value != "unsupported"
-            else f"{subject.label} does not serve {claim.key}: {claim.text}",
+            _unknown_text(subject, claim),
             evidence=(subject.evidence, Evidence(f"model architecture {claim.key}")),
             remedies=_upgrade(subject, claim),
             sources=claim.source,
             severity=Severity.WARNING if _may_fall_back(case, matrix, subject) else None,
         )
         return
+
+
+def _unknown_text(subject: Software, claim: Claim) -> str:
+    why = f": {claim.text}" if claim.text else ""
+    if claim.value == "unsupported":
+        return f"{subject.label} does not serve {claim.key}{why}"
+    newest = next(iter(subject.versions), None)
+    if claim.until and newest is not None and newest.at_least(Version(claim.until)) is True:
+        return f"{subject.label} no longer knows {claim.key}{why}"
+    first = f"; {claim.since} is the first that does" if claim.since else ""
+    return f"{subject.label} does not know {claim.key}{first}"
 
 
 def _is_outside(subject: Software, claim: Claim) -> bool:

@@ -9,6 +9,7 @@ from doctor.facts import Device, Scope, Version
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import ContainerImage
+from doctor.matrix.ranges import covers
 from doctor.rules import cards
 from doctor.rules.cuda_level import two_parts
 
@@ -18,6 +19,8 @@ _BRANDS = {0: "unknown", 1: "quadro", 2: "tesla", 3: "nvs", 4: "grid", 5: "gefor
            13: "nvidiartx", 14: "nvidia", 15: "geforcertx", 16: "titanrtx"}  # fmt: skip
 _CLASS_BRANDS = {"geforce": ("geforce", "geforcertx"), "titan": ("titan", "titanrtx"),
                  "datacenter": ("tesla", "nvidia")}  # fmt: skip
+
+_WORD = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -29,26 +32,37 @@ class ImageCuda:
     sources: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Tagged:
+    """A row of the matrix that an image fits, and what its tag says in the row's words."""
+
+    row: ContainerImage
+    words: dict[str, str]
+
+    def stated(self, text: str | None) -> str:
+        """A field of the row with the words of the tag in their places ("ubuntu{release}")."""
+        return _WORD.sub(lambda match: self.words.get(match[1], ""), text or "")
+
+
 def known_image(scope: Scope, matrix: Matrix) -> ContainerImage | None:
-    """The first row of the matrix that the image's repository and tag fit."""
-    repository, _, tag = scope.image.ref.partition("@")[0].rpartition(":")
+    """The row of the engine's image that the repository and tag fit; bases carry no engine."""
+    found = tagged(scope.image.ref, matrix)
+    return found.row if found is not None and found.row.engine else None
+
+
+def tagged(ref: str, matrix: Matrix) -> Tagged | None:
+    """The first row of the matrix that the repository and tag of an image fit."""
+    repository, _, tag = ref.partition("@")[0].rpartition(":")
     if not repository or "/" in tag:
         return None
     for row in matrix.images:
         if repository != row.repository and not repository.endswith("/" + row.repository):
             continue
         match = re.fullmatch(row.tag, tag)
-        if match is not None and _in_range(row, match.groupdict().get("version")):
-            return row
+        words = {k: v for k, v in match.groupdict().items() if v} if match else {}
+        if match is not None and covers(row, Version.maybe(words.get("version"))):
+            return Tagged(row, words)
     return None
-
-
-def _in_range(row: ContainerImage, text: str | None) -> bool:
-    version = Version.maybe(text)
-    if version is None:
-        return not row.since and not row.until
-    above = not row.since or version.older_than(Version(row.since)) is False
-    return above and (not row.until or version.older_than(Version(row.until)) is True)
 
 
 def image_cuda(scope: Scope, matrix: Matrix) -> ImageCuda | None:
@@ -56,12 +70,12 @@ def image_cuda(scope: Scope, matrix: Matrix) -> ImageCuda | None:
     cuda = scope.image.cuda
     if cuda.value is not None:
         return ImageCuda(cuda.value, Evidence(f"image for CUDA {cuda.value}", cuda.at))
-    row = known_image(scope, matrix)
-    version = Version.maybe(row.cuda) if row else None
-    if row is None or version is None:
+    found = tagged(scope.image.ref, matrix)
+    version = Version.maybe(found.stated(found.row.cuda)) if found else None
+    if found is None or version is None:
         return None
-    fact = Evidence(f"{scope.image.ref} is made for CUDA {version}", "image tag")
-    return ImageCuda(version, fact, tuple(row.source))
+    fact = Evidence(f"{scope.image.ref} is made for CUDA {version}", cuda.at or "image tag")
+    return ImageCuda(version, fact, tuple(found.row.source))
 
 
 def requirement(scope: Scope, matrix: Matrix) -> tuple[str, Evidence, tuple[str, ...]] | None:

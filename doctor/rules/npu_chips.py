@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.facts import Device, Missing, MissingFact, Version
+from doctor.facts import Device, Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.npu import is_of_scope
 from doctor.rules.npus import ascend_devices, generation, label, words
@@ -57,19 +58,13 @@ def _unsupported(matrix: Matrix, found: Software, device: Device) -> Iterator[Fa
     for match in refusing:
         if match.claim.key not in mine:
             continue
-        answers = [_in_range(match, version) for version in found.versions]
+        answers = [covers(match.claim, version) for version in found.versions]
         if not answers and (match.claim.since or match.claim.until):
             raise found.unknown()
         if all(answers):
             yield _chip_fault(found, device, match)
         elif any(answers):
             raise found.unknown()
-
-
-def _in_range(match: ClaimMatch, version: Version) -> bool:
-    since, until = match.claim.since, match.claim.until
-    above = not since or version.at_least(Version(since)) is not False
-    return above and not (until and version.older_than(Version(until)) is not True)
 
 
 def _chip_fault(found: Software, device: Device, match: ClaimMatch) -> Fault:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from doctor.facts import ComputeCapability, Device, Missing, MissingFact, Scope, Version
 from doctor.matrix import ClaimMatch, Matrix, capability_matches
 from doctor.matrix.model import Claim
+from doctor.matrix.ranges import covers, version_of
 from doctor.rules import cards, npus
 from doctor.rules.engine import Case
 from doctor.rules.software import Software, admits, torch_version
@@ -195,27 +195,10 @@ def _fails_only_beside_capability(claim: Claim, setting: Setting) -> bool:
     return spec is None or _condition("capability", spec, setting) is not False
 
 
-@lru_cache(maxsize=4096)
-def _stated(text: str) -> Version:
-    """A version of a claim; the resolver compares the same few thousands of times."""
-    return Version(text)
-
-
-def covers(claim: Claim, version: Version | None) -> bool | None:
-    """Tell whether the claim's range holds the version; None if that is open."""
-    if version is None:
-        return None if claim.since or claim.until else True
-    lower = version.at_least(_stated(claim.since)) if claim.since else True
-    upper = version.older_than(_stated(claim.until)) if claim.until else True
-    if lower is False or upper is False:
-        return False
-    return None if lower is None or upper is None else True
-
-
 def _past(claim: Claim, version: Version | None) -> str:
     if version is None or not claim.verified_to:
         return ""
-    return claim.verified_to if version.newer_than(_stated(claim.verified_to)) is True else ""
+    return claim.verified_to if version.newer_than(version_of(claim.verified_to)) is True else ""
 
 
 def _first_unknown(claim: Claim, setting: Setting, version: Version | None) -> str:

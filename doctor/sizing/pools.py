@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from doctor.facts import ComputeCapability, Version
 from doctor.matrix.memory import EnginePool, LayerSplit, MemoryDomain, Tier
+from doctor.matrix.ranges import covers
 from doctor.sizing.cards import GIB, Card
 
 
@@ -17,7 +18,7 @@ def pool_row(
     `generation` asks for one of two cores that a version has ("v0", "v1").
     """
     rows = [row for row in memory.pools if row.engine == engine]
-    rows = [row for row in rows if version is None or _admits(row, version)] or rows
+    rows = [row for row in rows if version is None or covers(row, version) is not False] or rows
     chosen = [row for row in rows if row.generation == generation] if generation else []
     chosen = chosen or [row for row in rows if row.default] or rows
     return max(chosen, key=lambda row: _since(row).low, default=None)
@@ -25,12 +26,6 @@ def pool_row(
 
 def _since(row: EnginePool) -> Version:
     return Version(row.since or "0")
-
-
-def _admits(row: EnginePool, version: Version) -> bool:
-    if row.since and version.older_than(Version(row.since)) is True:
-        return False
-    return not (row.until and version.at_least(Version(row.until)) is True)
 
 
 def beyond(row: EnginePool, version: Version | None) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from doctor.facts import CodeTarget, Facts, Specifier, Version
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import ContainerImage
-from doctor.matrix.claims import in_range
 from doctor.matrix.model import Claim, Release
+from doctor.matrix.ranges import covers
 from doctor.stack.model import Candidate, Torch
 from doctor.stack.setting import Setting, newest_python
 from doctor.stack.torch_choice import exact_pin
@@ -34,10 +34,10 @@ def _is_tagged(matrix: Matrix, row: ContainerImage, version: Version | None) -> 
     """Tell whether the row gives a tag for that version, and is the first that gives it."""
     if version is None:
         return "{version}" not in row.form
-    if not _in_range(row, version):
+    if covers(row, version) is not True:
         return False
     same = (r for r in matrix.images if (r.repository, r.form) == (row.repository, row.form))
-    return next(r for r in same if _in_range(r, version)) is row
+    return next(r for r in same if covers(r, version)) is row
 
 
 def _serves(row: ContainerImage, setting: Setting, matrix: Matrix) -> bool:
@@ -55,11 +55,6 @@ def _generations(facts: Facts, matrix: Matrix) -> set[str]:
         if row is not None:
             found.add(row.generation)
     return found
-
-
-def _in_range(row: ContainerImage, version: Version) -> bool:
-    above = not row.since or version.at_least(Version(row.since)) is True
-    return above and (not row.until or version.older_than(Version(row.until)) is True)
 
 
 def _candidate(
@@ -157,7 +152,7 @@ def _with_compat(matrix: Matrix, base: Candidate, facts: Facts) -> Iterator[Cand
     if offered is None or offered.at_least(base.cuda) is True:
         return
     switch = _switch(matrix, base.engine)
-    if switch is None or not in_range(switch, base.version):
+    if switch is None or covers(switch, base.version) is False:
         return
     documented = _is_documented(matrix, base, driver)
     doubt = f"forward compatibility of driver branch {driver.major}: the engine names others"

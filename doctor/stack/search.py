@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from doctor.facts import Facts
+from doctor.findings import Rung, Severity
 from doctor.matrix import Matrix
 from doctor.matrix.learnt import is_learnt
 from doctor.stack.containers import Which, images
@@ -66,6 +67,7 @@ class Found:
     )
     lanes: dict[str, bool] = field(default_factory=dict)
     doubted: set[tuple[str, str]] = field(default_factory=set)
+    last: Judged | None = None
 
     @property
     def is_enough(self) -> bool:
@@ -76,14 +78,19 @@ class Found:
         """Tell whether a candidate could still change the answer."""
         if candidate.unseen and self.is_doubted(candidate):
             return False
-        if candidate.compat is not None and self._works_without(candidate):
+        if candidate.compat is not None and not self._may_need_compat(candidate):
             return False
         is_done = self.lanes.get(candidate.lane, False)
         return not is_done or len(self.by_state[PROVEN]) < ENOUGH
 
-    def _works_without(self, candidate: Candidate) -> bool:
-        """Tell whether the same image was proven without forward compatibility."""
-        return any(j.candidate.artifact == candidate.artifact for j in self.by_state[PROVEN])
+    def _may_need_compat(self, candidate: Candidate) -> bool:
+        """Tell whether the same image was refused for what another libcuda could mend."""
+        plain = self.last
+        if plain is None or plain.candidate.artifact != candidate.artifact:
+            return True
+        above = (f for f in plain.findings if f.rung.height > Rung.CUDA.height)
+        is_beyond = plain.state == REFUSED and any(f.severity is Severity.ERROR for f in above)
+        return plain.state != PROVEN and not is_beyond
 
     def is_doubted(self, candidate: Candidate) -> bool:
         """Tell whether a newer one of its kind is possible, so that it must be proven to count."""
@@ -91,7 +98,7 @@ class Found:
 
     def add(self, judged: Judged) -> None:
         """Keep one judged candidate; of possible ones only the newest of each kind."""
-        candidate = judged.candidate
+        candidate, self.last = judged.candidate, judged
         is_proven = judged.state == PROVEN
         self.lanes[candidate.lane] = self.lanes.get(candidate.lane, False) or is_proven
         if judged.state == POSSIBLE:

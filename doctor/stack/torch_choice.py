@@ -22,9 +22,8 @@ def choices(
     spec = Specifier.parse(pin) if pin else None
     if spec is None:
         return (None,)
-    rows = [(row, v) for row, v in matrix.versions("torch") if spec.admits(v) is True]
-    rows = [(row, v) for row, v in rows if not row.prerelease and not v.is_prerelease]
     exact = exact_pin(pin)
+    rows = _admitted(matrix, spec, exact)
     if exact is not None and not rows:
         return (Torch(exact, cuda, variant, variant),)
     listed = [t for row, v in rows for t in _builds(row, v, cuda, variant, arch)]
@@ -32,6 +31,18 @@ def choices(
         return tuple(listed)
     fitting = [t for t in listed if t.cuda is None or cuda is None or t.cuda.major == cuda.major]
     return (*listed[:1], *(t for t in fitting[:_NEWEST] if t not in listed[:1]))
+
+
+def _admitted(
+    matrix: Matrix, spec: Specifier, exact: Version | None
+) -> list[tuple[Release, Version]]:
+    """Final releases of torch that a pin admits, newest first."""
+    if exact is not None:
+        row = matrix.release("torch", exact)
+        found = [(row, Version(row.version))] if row else []
+    else:
+        found = [(row, v) for row, v in matrix.versions("torch") if spec.admits(v) is True]
+    return [(row, v) for row, v in found if not row.prerelease and not v.is_prerelease]
 
 
 def exact_pin(pin: str) -> Version | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from doctor.facts import Version
 from doctor.matrix import Matrix
 from doctor.matrix.model import Artefact, Release, Variant
+from doctor.matrix.ranges import covers
 from doctor.matrix.stacks import Delivery
 from doctor.stack.model import Candidate, Torch
 from doctor.stack.setting import Setting, newest_python
@@ -24,13 +25,8 @@ def wheels(
     """Builds of one release for the devices of the host, the default one first."""
     for delivery in matrix.stacks.deliveries:
         is_for = delivery.engine == engine and delivery.vendor == setting.vendor
-        if is_for and _in_range(delivery, version):
+        if is_for and covers(delivery, version):
             yield from _of_delivery(matrix, delivery, release, version, setting)
-
-
-def _in_range(delivery: Delivery, version: Version) -> bool:
-    above = not delivery.since or version.at_least(Version(delivery.since)) is True
-    return above and (not delivery.until or version.older_than(Version(delivery.until)) is True)
 
 
 def _of_delivery(
@@ -120,7 +116,7 @@ def _file(files: tuple[Artefact, ...], setting: Setting, release: Release) -> Ar
     def order(pair: tuple[Artefact, re.Match[str]]) -> tuple[bool, bool, int]:
         match = pair[1]
         serves = match[3] in ("abi3", "none") or (match[2] == own and match[3] == own)
-        return _is_for(match[4], setting.arch), serves, _build_number(match[1])
+        return _is_for(match[4], setting.arch or "x86_64"), serves, _build_number(match[1])
 
     best = max(found, key=order, default=None)
     if best is None:
