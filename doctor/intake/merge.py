@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from doctor.facts import Device, Facts, Reading, Version, to_wire
+from doctor.facts.record import Record
 
 # Names by which the records of a list are told apart.
 _KEYS = ("id", "a", "name", "path", "pid", "number", "text")
@@ -33,13 +34,17 @@ def merge(*parts: Facts) -> Facts:
 def _record(first: Any, second: Any, where: str, notes: list[str]) -> Any:
     if first == second:
         return first
-    changed = {
-        item.name: _value(
-            getattr(first, item.name), getattr(second, item.name), _join(where, item.name), notes
-        )
-        for item in fields(first)
-    }
-    return replace(first, **changed)
+    changed: dict[str, Any] = {}
+    for item in fields(first):
+        old, new = getattr(first, item.name), getattr(second, item.name)
+        if not (new is old or _is_silent(new, item.default)):
+            changed[item.name] = _value(old, new, _join(where, item.name), notes)
+    return replace(first, **changed) if changed else first
+
+
+def _is_silent(value: Any, default: object) -> bool:
+    """Tell whether a record or reading is what stands where nobody said anything."""
+    return value is default and isinstance(value, (Record, Reading))
 
 
 def _join(where: str, name: str) -> str:

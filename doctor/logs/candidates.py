@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from doctor.facts import Facts, Scope, Workload
 from doctor.logs.conditions import Circumstances
-from doctor.logs.match import LogMatch, find_matches
+from doctor.logs.match import LogMatch, search
+from doctor.logs.text import LogText
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import Candidate
 
@@ -39,9 +40,10 @@ def suspect(
     if not text:
         return None
     engine = workload.engine if workload else ""
-    matches = find_matches(text, matrix.signatures, engine)
+    log = LogText(text)
+    matches = search(log, matrix.signatures, engine)
     for match in matches:
-        circumstances = Circumstances(facts, scope, workload, text, matrix, match)
+        circumstances = Circumstances(facts, scope, workload, log, matrix, match)
         left = _sort(match.signature.candidates, circumstances)
         if left:
             remark = all(each.remark for each in matches)

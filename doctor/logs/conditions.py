@@ -8,6 +8,7 @@ from functools import cached_property
 
 from doctor.facts import Facts, Scope, Specifier, Version, Workload
 from doctor.logs.match import LogMatch
+from doctor.logs.text import LogText
 from doctor.matrix import Matrix, capability_matches
 
 Answer = bool | None
@@ -24,14 +25,14 @@ class Circumstances:
     facts: Facts
     scope: Scope
     workload: Workload | None
-    text: str
+    text: LogText
     matrix: Matrix
     match: LogMatch | None = None
 
-    @cached_property
+    @property
     def log(self) -> str:
-        """The whole text in small letters."""
-        return self.text.lower()
+        """The log, of a long one its beginning and all lines that may tell; small letters."""
+        return self.text.all_words
 
     @property
     def line(self) -> str:
@@ -41,12 +42,12 @@ class Circumstances:
     @cached_property
     def near(self) -> str:
         """The traceback in which the matched line stands, else the lines around it."""
-        lines = self.log.split("\n")
-        number = self.match.number if self.match else 0
-        above = range(number - 1, max(number - _TRACE, 0) - 1, -1)
-        heads = (i for i in above if i < len(lines) and _HEAD in lines[i])
-        start = next(heads, max(number - _BEFORE, 0))
-        return "\n".join(lines[start : number + _AFTER])
+        above, below = self.text.around(self.match.place if self.match else 0, _TRACE, _AFTER)
+        lines = [*above[:-1], *below]
+        own = len(above) - 1
+        heads = (i for i in range(own, -1, -1) if _HEAD in lines[i])
+        start = next(heads, max(own - _BEFORE, 0))
+        return "\n".join(lines[start:])
 
     def hold(self, when: dict[str, str]) -> Answer:
         """True if all conditions hold, False if one does not, None if one is not known."""

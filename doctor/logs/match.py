@@ -1,7 +1,7 @@
 """Find the signatures in a log, in the order in which they were printed.
 
-A pattern runs only on a line that holds its literal, and only on its first 4,096
-characters. So no text can make it slow.
+A pattern runs only on a line that holds its literal, on the part of it around the literal,
+and all patterns together on no more than a limit. So no text can make it slow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from doctor.matrix.catalogue import Signature
 
 @dataclass(frozen=True)
 class LogMatch:
-    """A signature with the line that shows it (1-based number in the text).
+    """A signature with the line that shows it (1-based number, and place in the text).
 
     `remark` tells that the program printed the line as information or a warning, not as
     an error: it stops nothing, but may be the reason of what follows.
@@ -27,6 +27,7 @@ class LogMatch:
     line: str
     number: int
     remark: bool = False
+    place: int = 0
 
 
 def find_matches(text: str, signatures: tuple[Signature, ...], engine: str = "") -> list[LogMatch]:
@@ -34,42 +35,81 @@ def find_matches(text: str, signatures: tuple[Signature, ...], engine: str = "")
 
     Among those of a kind the first line counts, on one line the longest literal.
     """
-    log = LogText(text)
-    found = []
-    for signature in signatures:
-        if signature.engines and engine and engine not in signature.engines:
-            continue
-        place = _place(signature, log)
-        if place >= 0:
-            found.append(_match(signature, log, place))
-    found.sort(key=_order)
-    return [_numbered(match, text) for match, _ in found]
+    return search(LogText(text), signatures, engine)
 
 
-Placed = tuple[LogMatch, int]
+def search(log: LogText, signatures: tuple[Signature, ...], engine: str = "") -> list[LogMatch]:
+    """As find_matches, of a log that is made ready."""
+    found = _Search(log).matches(signatures, engine)
+    numbers = log.numbers(match.place for match in found)
+    return [replace(match, number=numbers[match.place]) for match in sorted(found, key=_order)]
 
 
-def _order(item: Placed) -> tuple[bool, bool, int, int]:
-    match, start = item
-    return (match.signature.consequence, match.remark, start, -_length(match.signature))
+def _order(match: LogMatch) -> tuple[bool, bool, int, int]:
+    return (match.signature.consequence, match.remark, match.place, -_length(match.signature))
 
 
-def _place(signature: Signature, log: LogText) -> int:
-    """Where the signature stands, on an error's line rather than a remark's; or -1."""
-    places = [_find(literal, log) for literal in signature.all]
-    if -1 in places:
-        return -1
-    if any(_find(literal, log) >= 0 for literal in signature.none):
-        return -1
-    if not signature.any:
-        return min(places)
-    found = (_first(literal, signature.pattern, log) for literal in signature.any)
-    return min((item for item in found if item), default=(False, -1))[1]
+class _Search:
+    """One log, and what was already learnt of its lines."""
 
+    def __init__(self, log: LogText) -> None:
+        self._log = log
+        self._remarks: dict[int, bool] = {}
+        self._tested = 0
 
-def _find(literal: str, log: LogText) -> int:
-    """The first place of the literal, or -1."""
-    return next(log.places(_folded(literal)), -1)
+    def matches(self, signatures: tuple[Signature, ...], engine: str) -> list[LogMatch]:
+        """What is found, in the order of the signatures, lines not yet numbered."""
+        asked = (s for s in signatures if not (s.engines and engine) or engine in s.engines)
+        placed = ((signature, self._place(signature)) for signature in asked)
+        return [self._match(signature, place) for signature, place in placed if place >= 0]
+
+    def _match(self, signature: Signature, place: int) -> LogMatch:
+        start, end = self._log.line_span(place)
+        line = self._log.cut[start:end]
+        text = line.strip()
+        origin = self._log.origin(start + len(line) - len(line.lstrip()))
+        return LogMatch(signature, text, 0, self._is_remark(start), origin)
+
+    def _place(self, signature: Signature) -> int:
+        """Where the signature stands, on an error's line rather than a remark's; or -1."""
+        places = [self._find(literal) for literal in signature.all]
+        if -1 in places:
+            return -1
+        found = [self._first(literal, signature.pattern) for literal in signature.any]
+        best = min((item for item in found if item), default=None)
+        if signature.any and best is None:
+            return -1
+        if any(self._find(literal) >= 0 for literal in signature.none):
+            return -1
+        return best[1] if best else min(places)
+
+    def _find(self, literal: str) -> int:
+        """The first place of the literal, or -1."""
+        return next(self._log.places(_folded(literal)), -1)
+
+    def _first(self, literal: str, pattern: str) -> tuple[bool, int] | None:
+        """First place of the literal whose line satisfies the pattern; whether it is a remark."""
+        remark = None
+        for place in islice(self._log.places(_folded(literal)), _OCCURRENCES):
+            start, end = self._log.line_span(place)
+            if pattern and not self._satisfies(pattern, start, end):
+                continue
+            if not self._is_remark(start):
+                return False, place
+            remark = remark or (True, place)
+        return remark
+
+    def _satisfies(self, pattern: str, start: int, end: int) -> bool:
+        self._tested += end - start
+        if self._tested > _TESTED:
+            return False
+        return _compiled(pattern).search(self._log.lowered[start:end]) is not None
+
+    def _is_remark(self, start: int) -> bool:
+        known = self._remarks.get(start)
+        if known is None:
+            known = self._remarks[start] = _is_remark(self._log.cut[start : start + _HEAD])
+        return known
 
 
 @lru_cache(maxsize=1 << 14)
@@ -77,20 +117,9 @@ def _folded(literal: str) -> str:
     return literal.lower()
 
 
+# Places of one literal that are looked at, and characters that all patterns may read.
 _OCCURRENCES = 64
-
-
-def _first(literal: str, pattern: str, log: LogText) -> tuple[bool, int] | None:
-    """First place of the literal whose line satisfies the pattern; whether it is a remark."""
-    remark = None
-    for place in islice(log.places(_folded(literal)), _OCCURRENCES):
-        start, end = log.line_span(place)
-        if pattern and not _compiled(pattern).search(log.lowered[start:end]):
-            continue
-        if not _is_remark(log.cut[start:end]):
-            return False, place
-        remark = remark or (True, place)
-    return remark
+_TESTED = 128 << 10
 
 
 @lru_cache(maxsize=1024)
@@ -99,26 +128,16 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 # How loggers of Python and Go mark a line; the first mark counts. NCCL warns of what stops it.
+_HEAD = 100
 _LEVEL = re.compile(
     r"\b(INFO|DEBUG|TRACE|(?<!NCCL )WARN|WARNING|ERROR|FATAL|CRITICAL)\b|\blevel=(\w+)"
 )
 _REMARKS = ("info", "debug", "trace", "warn", "warning")
 
 
-def _is_remark(line: str) -> bool:
-    level = _LEVEL.search(line[:100])
+def _is_remark(head: str) -> bool:
+    level = _LEVEL.search(head.partition("\n")[0])
     return level is not None and (level[1] or level[2]).lower() in _REMARKS
-
-
-def _match(signature: Signature, log: LogText, place: int) -> Placed:
-    start, end = log.line_span(place)
-    line = log.cut[start:end].strip()
-    return LogMatch(signature, line, 0, _is_remark(line)), start
-
-
-def _numbered(match: LogMatch, text: str) -> LogMatch:
-    number = text.count("\n", 0, max(text.find(match.line), 0)) + 1
-    return replace(match, number=number)
 
 
 def _length(signature: Signature) -> int:

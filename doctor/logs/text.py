@@ -1,28 +1,36 @@
-"""A log made ready for the search: cut to the lines that may tell, and indexed by its words."""
+"""A log made ready for the search: cut to the lines that may tell, and indexed by its words.
+
+Every step but the selection of lines is one call into C; that selection looks at pieces of
+at least 64 characters. So the cost is bounded by the length of the text, whatever it holds.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
-from functools import lru_cache
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
+from itertools import islice
 
 from doctor.facts.model import LOG_LIMIT
 
 LINE_LIMIT = 4096
-WHOLE_LIMIT = 128 << 10
+# Of a longer line, what is looked at around a literal.
+AROUND = 1024
+WHOLE_LIMIT = 96 << 10
 
 # Of a long log only lines with one of these words are searched: errors say so.
 LANDMARKS = (
     "error",
     "fail",
+    "not ",
+    "no ",
+    "cannot",
+    "can't",
     "exception",
     "fatal",
     "abort",
-    "cannot",
-    "can't",
-    "not ",
-    "no ",
     "unable",
     "undefined symbol",
     "unsupported",
@@ -55,30 +63,74 @@ class LogText:
     """The telling part of a log. `cut` keeps its letters, `lowered` has the same length."""
 
     def __init__(self, text: str) -> None:
-        self.cut = _condensed(text[:LOG_LIMIT])
+        self._text = text[:LOG_LIMIT]
+        self._starts, self._origins, self.cut = _telling(self._text)
         self.lowered = _lowered(self.cut)
-        self._words: dict[str, list[int]] = {}
-        for found in _WORD.finditer(self.lowered):
-            self._words.setdefault(found[0], []).append(found.start())
-        self._vocabulary = "\n".join(self._words)
+        self._edges: defaultdict[str, list[int]] = defaultdict(list)
+        self._words: defaultdict[str, list[int]] = defaultdict(list)
+        self._index()
+
+    def _index(self) -> None:
+        """Note where each word begins, and where each pair of neighbours meets."""
+        lowered, edges, words = self.lowered, self._edges, self._words
+        for found in _WORD.finditer(lowered):
+            start, end = found.span()
+            words[lowered[start:end]].append(start)
+            edges[lowered[end - _BEFORE : end + _AFTER]].append(end)
+
+    @cached_property
+    def all_words(self) -> str:
+        """What conditions about the whole log may see: its beginning and its telling part."""
+        if len(self._text) <= WHOLE_LIMIT:
+            return self.lowered
+        return f"{_lowered(self._text[:WHOLE_LIMIT])}\n{self.lowered}"
+
+    def around(self, origin: int, before: int, after: int) -> tuple[list[str], list[str]]:
+        """Lines above and from a place in the text as it was given, in small letters.
+
+        At most so many lines, and of long ones fewer.
+        """
+        above = _lowered(self._text[max(origin - before * _USUAL, 0) : origin]).split("\n")
+        below = _lowered(self._text[origin : origin + LINE_LIMIT]).split("\n")
+        return above[-before - 1 :], below[:after]
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self._words)
 
     def places(self, literal: str) -> Iterator[int]:
         """Where the literal stands, in order. It must be in small letters.
 
-        Looked for only where its rarest whole word stands; one without a whole word is
-        looked for in the text if its longest part is a part of some word of it.
+        A literal of a single word is found where a word begins with it.
         """
         key = _key(literal)
-        if key.words:
-            return self._at_words(literal, key.words)
-        return self._anywhere(literal) if key.part in self._vocabulary else iter(())
+        if key.edges:
+            return self._at_edges(literal, key.edges)
+        if key.word:
+            return self._at_words(literal, key)
+        return self._anywhere(literal)
 
-    def _at_words(self, literal: str, words: tuple[tuple[str, int], ...]) -> Iterator[int]:
-        known = [(self._words.get(word, _NOWHERE), offset) for word, offset in words]
-        starts, offset = min(known, key=lambda item: len(item[0]))
-        for start in starts:
-            if start >= offset and self.lowered.startswith(literal, start - offset):
-                yield start - offset
+    def _at_edges(self, literal: str, edges: tuple[tuple[str, int], ...]) -> Iterator[int]:
+        rarest, ends = 0, None
+        for edge, offset in edges:
+            found = self._edges.get(edge)
+            if found is None:
+                return
+            if ends is None or len(found) < len(ends):
+                rarest, ends = offset, found
+        startswith = self.lowered.startswith
+        for end in ends or ():
+            if startswith(literal, end - rarest) and end >= rarest:
+                yield end - rarest
+
+    def _at_words(self, literal: str, key: _Key) -> Iterator[int]:
+        """Where words that begin with the literal's longest word continue as it does."""
+        first = bisect_left(self._sorted, key.word)
+        words = islice(self._sorted, first, first + _MOST_WORDS)
+        starts = (s for word in words if word.startswith(key.word) for s in self._words[word])
+        for start in sorted(islice(starts, _MOST_PLACES)):
+            if start >= key.offset and self.lowered.startswith(literal, start - key.offset):
+                yield start - key.offset
 
     def _anywhere(self, literal: str) -> Iterator[int]:
         place = self.lowered.find(literal)
@@ -86,30 +138,44 @@ class LogText:
             yield place
             place = self.lowered.find(literal, place + len(literal))
 
-    def line_start(self, place: int) -> int:
-        """Where the line of this place begins, within the limit of a line."""
-        return max(self.lowered.rfind("\n", 0, place) + 1, place - LINE_LIMIT // 2)
-
     def line_span(self, place: int) -> tuple[int, int]:
-        """The line of this place, as start and end."""
-        start = self.line_start(place)
-        end = self.lowered.find("\n", place)
-        end = end if end >= 0 else len(self.lowered)
-        return start, min(end, start + LINE_LIMIT)
+        """The line of this place, as start and end, within the limit of a line."""
+        start = max(self.lowered.rfind("\n", 0, place) + 1, place - AROUND // 2)
+        end = self.lowered.find("\n", place, start + AROUND)
+        return start, end if end >= 0 else min(len(self.lowered), start + AROUND)
+
+    def origin(self, place: int) -> int:
+        """The place in the text as it was given."""
+        piece = bisect_right(self._starts, place) - 1
+        return place - self._starts[piece] + self._origins[piece]
+
+    def numbers(self, origins: Iterable[int]) -> dict[int, int]:
+        """The numbers of the lines of places in the text as it was given."""
+        found: dict[int, int] = {}
+        number, done = 1, 0
+        for origin in sorted(origins):
+            number += self._text.count("\n", done, origin)
+            found[origin] = number
+            done = origin
+        return found
 
 
 class _Key:
-    """What of a literal can be looked up: whole words with their offsets, or its longest part."""
+    """What of a literal can be looked up: edges of words with their offsets, or its longest word.
+
+    An edge is the end of a word with what follows; the first and the last word of the
+    literal may be part of a longer word in the text, and still have theirs in common.
+    """
 
     def __init__(self, literal: str) -> None:
-        found = list(_WORD.finditer(literal))
-        # The first and the last word may be part of a longer word in the text.
-        self.words = tuple(
-            (word[0], word.start())
-            for word in found
-            if word.start() > 0 and word.end() < len(literal)
+        words = [m.span() for m in _WORD.finditer(literal)]
+        self.edges = tuple(
+            (literal[end - _BEFORE : end + _AFTER], end)
+            for _, end in words
+            if end + _AFTER <= len(literal)
         )
-        self.part = max((word[0] for word in found), key=len, default="")
+        self.offset, end = max(words, key=lambda span: span[1] - span[0], default=(0, 0))
+        self.word = literal[self.offset : end]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -117,48 +183,59 @@ def _key(literal: str) -> _Key:
     return _Key(literal)
 
 
-_WORD = re.compile(r"[a-z0-9_]{3,}")
-_NOWHERE: list[int] = []
+_WORD = re.compile(r"[a-z0-9_]{2,}")
+_BEFORE, _AFTER = 2, 3
+# Characters of a line of a traceback, as an upper bound.
+_USUAL = 160
+# Of words that begin with a literal, and of their places, no more are looked at.
+_MOST_WORDS, _MOST_PLACES = 64, 256
 
 
 def _lowered(text: str) -> str:
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    # Some letters grow when lowered; positions must stay comparable.
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    """Small letters at the same places: one letter alone would become two."""
+    return text.replace("\u0130", "i").lower()
 
 
-def _condensed(text: str) -> str:
-    """A short text as it is; of a long one the first lines that hold a landmark.
+def _telling(text: str) -> tuple[list[int], list[int], str]:
+    """Pieces of the text that hold a landmark: where each begins, in the cut and the text.
 
-    Of lines that differ only in digits the first two stand for all.
+    A short text is one piece. Of pieces that differ only in digits the first two stand
+    for all.
     """
     if len(text) <= WHOLE_LIMIT:
-        return text
-    lines, size = [], 0
-    seen: Counter[str] = Counter()
-    for line in _pieces(text):
-        shape = line[:_SHAPE].translate(_WITHOUT_DIGITS)
-        seen[shape] += 1
-        if seen[shape] > 2 or not _has_landmark(line.lower()):
-            continue
-        lines.append(line)
-        size += len(line) + 1
+        return [0], [0], text
+    starts, origins, kept, size = [0], [0], [""], 0
+    for begin, end in _pieces(_without_digits(_lowered(text))):
+        piece = text[begin:end]
+        starts.append(size)
+        origins.append(begin)
+        kept.append(piece if piece.endswith("\n") else piece + "\n")
+        size += len(kept[-1])
         if size > WHOLE_LIMIT:
             break
-    return "\n".join(lines)
+    return starts, origins, "".join(kept)
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Lines, those without an end in parts."""
-    for line in text.split("\n"):
-        for start in range(0, max(len(line), 1), LINE_LIMIT):
-            yield line[start : start + LINE_LIMIT]
+def _pieces(folded: str) -> Iterator[tuple[int, int]]:
+    once: set[str] = set()
+    twice: set[str] = set()
+    for found in _PIECE.finditer(folded):
+        piece = found[0]
+        if piece in twice:
+            continue
+        (twice if piece in once else once).add(piece)
+        if _has_landmark(piece):
+            yield found.span()
 
 
-_SHAPE = 100
-_WITHOUT_DIGITS = str.maketrans("", "", "0123456789")
+# A line, with those before it that are short; one without an end in parts.
+_PIECE = re.compile(rf"[^\n]{{{LINE_LIMIT}}}|(?s:.{{1,64}})[^\n]{{0,{LINE_LIMIT}}}\n?")
+
+
+def _without_digits(text: str) -> str:
+    for digit in "123456789":
+        text = text.replace(digit, "0")
+    return text
 
 
 def _has_landmark(lowered: str) -> bool:
