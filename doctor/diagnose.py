@@ -142,7 +142,13 @@ def _devices(facts: Facts, workload: Workload | None) -> tuple[Device, ...]:
 
 def judge(case: Case, matrix: Matrix, rules: tuple[Rule, ...]) -> TargetDiagnosis:
     """Run the rules on one case and name the primary finding."""
-    outcomes = tuple(run_rule(item, case, matrix) for item in rules)
+    return conclude(case, matrix, rules, tuple(run_rule(item, case, matrix) for item in rules))
+
+
+def conclude(
+    case: Case, matrix: Matrix, rules: tuple[Rule, ...], outcomes: tuple[Outcome, ...]
+) -> TargetDiagnosis:
+    """Name the primary finding of a case whose rules have run."""
     found = rank((f for o in outcomes for f in o.findings), matrix)
     suspicion = suspect(case.facts, case.scope, case.workload, matrix)
     findings = with_log(found, suspicion, matrix, rules) if suspicion else found

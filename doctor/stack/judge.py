@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from doctor.diagnose import diagnose
-from doctor.facts import Facts
-from doctor.findings import Finding, OutcomeKind, Severity, TargetDiagnosis, Verdict
+from doctor.diagnose import Request, cases, conclude
+from doctor.facts import Expected, Facts
+from doctor.findings import Finding, Outcome, OutcomeKind, Severity, TargetDiagnosis, Verdict
 from doctor.matrix import Matrix
-from doctor.rules.engine import Rule
+from doctor.rules.engine import Rule, run_rule
 from doctor.stack.hypothesis import with_candidate
 from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Candidate, Judged
 
@@ -37,8 +37,14 @@ class Judge:
         """
         self.count += 1
         facts = with_candidate(self._facts, candidate, self._ask, self._matrix)
+        case = cases(facts, self._matrix, Request(), Expected())[0]
+        done: dict[str, Outcome] = {}
         for rules in filter(None, (self._strict, self._gates, self._rules)):
-            target = diagnose(facts, self._matrix, rules=rules).targets[0]
+            for rule in rules:
+                if rule.code not in done:
+                    done[rule.code] = run_rule(rule, case, self._matrix)
+            outcomes = tuple(done[r.code] for r in self._rules if r.code in done)
+            target = conclude(case, self._matrix, self._rules, outcomes)
             judged = self._state(candidate, target)
             self._remember(judged, target)
             if judged.state == REFUSED or (must_prove and judged.state == POSSIBLE):
