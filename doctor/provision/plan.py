@@ -80,7 +80,7 @@ def make_plan(
     """The steps from a state to a goal. `means.libraries` are packages that the system lacks."""
     stuck = (*blockers, *_stuck(goal, state))
     way = _removal if goal.is_nothing else _installation
-    steps = way(goal, state, means)
+    steps = (*_settling(goal, state), *way(goal, state, means))
     observed = msgspec.json.encode(_relevant(state), order="deterministic").decode()
     inputs = digest_of(target, goal_text(goal), observed, msgspec.json.encode(means).decode())
     return Plan(
@@ -98,6 +98,7 @@ def _relevant(state: State) -> dict[str, Any]:
         "models": state.models,
         "running": sorted((p.argv, p.config) for p in state.processes),
         "uid": state.uid,
+        "unsettled": state.unsettled,
     }
 
 
@@ -121,6 +122,21 @@ def _notes(goal: Goal) -> tuple[str, ...]:
     if goal.supervisor == PROCESS and not goal.is_nothing:
         return ("without systemd the engine is watched by a process and not started at boot",)
     return ()
+
+
+def _settling(goal: Goal, state: State) -> tuple[Step, ...]:
+    if goal.scope == USER or not state.unsettled:
+        return ()
+    step = Step(
+        name="settle_packages",
+        role="python_env",
+        title=f"let dpkg finish what was interrupted: {', '.join(state.unsettled[:5])}",
+        reason="the package database is not whole, and nothing can be installed so",
+        risk="small: packages that are half there are completed, none is removed",
+        undo=NONE,
+        variables={"python_env_settle": True},
+    )
+    return (step,)
 
 
 def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:

@@ -64,6 +64,7 @@ class State(Struct, frozen=True, kw_only=True):
     processes: tuple[ServiceProcess, ...] = ()
     unit: dict[str, str] = {}
     recorded: dict[str, FileRecord] = {}
+    unsettled: tuple[str, ...] = ()
 
     def runs(self, goal: Goal) -> bool:
         """True if the engine runs as that goal says, with that very configuration."""

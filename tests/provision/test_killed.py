@@ -2,47 +2,128 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.provision.killing import (
+    CONTAINER,
+    DOCTOR,
+    PATIENCE_S,
+    PLAYBOOK,
+    RESUME,
+    ROLLBACK,
+    SEED,
+    Scene,
+    _wait_for_entry,
+    kill_and_mend,
+)
+from tests.provision.machine import docker_engine, machine, systemd_image
 from tests.provision.sandbox import Sandbox
 
-# begin, then step and done of make_release, place_model, switch_service and verify.
-POINTS = range(1, 10)
-VICTIMS = ("doctor", "ansible-playbook")
-WAYS = ("resume", "rollback")
-SAMPLE = random.Random(20261129).sample(  # noqa: S311 - any moment will do
-    [(v, p, w) for v in VICTIMS for p in POINTS for w in WAYS], 3
-)  # fmt: skip
-ALL = [(v, p, WAYS[(p + n) % 2]) for n, v in enumerate(VICTIMS) for p in POINTS]
-PATIENCE_S = 180.0
+VICTIMS = (DOCTOR, PLAYBOOK, CONTAINER)
+WAYS = (RESUME, ROLLBACK)
+USER_POINTS, SYSTEM_POINTS = range(1, 10), range(1, 12)
+
+
+def every(points: range, victims: tuple[str, ...]) -> list[tuple[str, int, str]]:
+    """Each victim at each point, mended in turn by either way."""
+    return [(v, p, WAYS[(p + n) % 2]) for n, v in enumerate(victims) for p in points]
+
+
+def sample(points: range, victims: tuple[str, ...], number: int) -> list[tuple[str, int, str]]:
+    """A few, by the seed; any will do."""
+    everything = [(v, p, w) for v in victims for p in points for w in WAYS]
+    return random.Random(SEED).sample(everything, number)  # noqa: S311
+
+
+def cases(*rows: tuple[str, int, str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("victim", "point", "way"), rows)
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with docker_engine():
+        systemd_image(tmp_path_factory.mktemp("image"))
+        yield
+
+
+@pytest.fixture
+def user_here(box: Sandbox) -> Scene:
+    return Scene(box)
+
+
+@pytest.fixture
+def user_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
+    with machine(tmp_path) as found:
+        yield Scene(box, ("--user", *found.by_docker), found)
+
+
+@pytest.fixture
+def system_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
+    with machine(tmp_path) as found:
+        yield Scene(box, found.by_docker, found)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("victim", "point", "way"), SAMPLE)
-def test_a_sample(box: Sandbox, victim: str, point: int, way: str) -> None:
-    _kill_and_mend(box, victim, point, way)
+@cases(*sample(USER_POINTS, (DOCTOR, PLAYBOOK), 2))
+def test_a_sample_for_a_user(user_here: Scene, victim: str, point: int, way: str) -> None:
+    kill_and_mend(user_here, victim, point, way)
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@cases(*sample(SYSTEM_POINTS, VICTIMS, 2))
+def test_a_sample_for_the_system(system_there: Scene, victim: str, point: int, way: str) -> None:
+    kill_and_mend(system_there, victim, point, way)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("victim", "point", "way"), ALL)
-def test_every_point(box: Sandbox, victim: str, point: int, way: str) -> None:
-    _kill_and_mend(box, victim, point, way)
+@cases(*every(USER_POINTS, (DOCTOR, PLAYBOOK)))
+def test_every_point_for_a_user(user_here: Scene, victim: str, point: int, way: str) -> None:
+    assert len(USER_POINTS) == user_here.points
+    kill_and_mend(user_here, victim, point, way, and_again=False)
+
+
+@pytest.mark.heavy
+@pytest.mark.docker
+@cases(*every(USER_POINTS, (CONTAINER,)))
+def test_every_point_for_a_user_there(user_there: Scene, victim: str, point: int, way: str) -> None:
+    kill_and_mend(user_there, victim, point, way, and_again=False)
+
+
+@pytest.mark.heavy
+@pytest.mark.docker
+@cases(*every(SYSTEM_POINTS, VICTIMS))
+def test_every_point_for_the_system(system_there: Scene, victim: str, point: int, way: str) -> None:
+    assert len(SYSTEM_POINTS) == system_there.points
+    kill_and_mend(system_there, victim, point, way, and_again=False)
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_ansible_first_and_can_be_taken_up(box: Sandbox) -> None:
+def test_an_interrupted_run_refuses_the_next(user_here: Scene) -> None:
+    profile = user_here.box.profile()
+    process = user_here.apply(profile)
+    _wait_for_entry(user_here, process, 1)
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    refused = user_here.box.apply(profile)
+    assert refused.status == 4
+    assert "unfinished" in refused.err
+    assert user_here.run("rollback", profile).status == 0
+    assert user_here.run("drift", profile).status == 2
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_ansible_first_and_can_be_taken_up(user_here: Scene) -> None:
+    box = user_here.box
     profile = box.profile()
-    process = _applying(box, profile)
-    _wait_for_entry(box, process, 2)
+    process = user_here.apply(profile)
+    _wait_for_entry(user_here, process, 2)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE_S)
@@ -50,69 +131,3 @@ def test_ctrl_c_ends_ansible_first_and_can_be_taken_up(box: Sandbox) -> None:
     assert not box.processes(f"DOCTOR_RUN={box.runs[-1].name}")
     assert box.run("apply", profile, "--resume").status == 0
     assert box.run("drift", profile).status == 0
-
-
-def _kill_and_mend(box: Sandbox, victim: str, point: int, way: str) -> None:
-    profile = box.profile()
-    process = _applying(box, profile)
-    _wait_for_entry(box, process, point)
-    time.sleep(random.Random(point).uniform(0, 1.5))  # noqa: S311 - any moment will do
-    _kill(box, process, victim)
-    process.communicate(timeout=PATIENCE_S)
-
-    ended = [row for row in _entries(box) if row["event"] == "end"]
-    if not ended:
-        refused = box.apply(profile)
-        assert refused.status == 4
-        assert "unfinished" in refused.err
-        words = ("apply", profile, "--resume") if way == "resume" else ("rollback", profile)
-        mended = box.run(*words)
-        assert mended.status == 0, mended.err
-    applied = box.run("drift", profile).status
-    if way == "resume" and not ended:
-        assert applied == 0
-    else:
-        # Undone by hand, or by doctor itself when its Ansible died: nothing is there.
-        assert applied in (0, 2)
-        assert applied == 0 or not box.processes(f"DOCTOR_SERVICE={box.service}")
-    for run in box.runs:
-        assert not box.processes(f"DOCTOR_RUN={run.name}")
-    assert box.apply(profile).status == 0
-    assert box.run("drift", profile).status == 0
-
-
-def _applying(box: Sandbox, profile: Path) -> subprocess.Popen[str]:
-    lock = ("--lock", box.wheels / "stack.lock", "--offline", box.wheels)
-    return box.start("apply", profile, "--yes", *lock)
-
-
-def _entries(box: Sandbox) -> list[dict[str, str]]:
-    paths = [run / "journal.jsonl" for run in box.runs]
-    lines = [line for p in paths if p.exists() for line in p.read_text().splitlines()]
-    return [json.loads(line) for line in lines]
-
-
-def _wait_for_entry(box: Sandbox, process: subprocess.Popen[str], number: int) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while len(_entries(box)) < number and process.poll() is None:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-def _kill(box: Sandbox, process: subprocess.Popen[str], victim: str) -> None:
-    """SIGKILL doctor, or its Ansible as soon as there is one."""
-    if victim == "doctor":
-        process.kill()
-        return
-    until = time.monotonic() + 10
-    while time.monotonic() < until and process.poll() is None:
-        for pid in _playbooks(box):
-            os.kill(pid, signal.SIGKILL)
-            return
-        time.sleep(0.01)
-
-
-def _playbooks(box: Sandbox) -> Iterator[int]:
-    """The first process of Ansible: the child that doctor itself started."""
-    for run in box.runs[-1:]:
-        yield from sorted(box.processes(f"DOCTOR_RUN={run.name}"))[:1]

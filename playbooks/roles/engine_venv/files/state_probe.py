@@ -43,6 +43,7 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
         "applied": _text(os.path.join(home, APPLIED)),
         "lock": _text(os.path.join(home, "current", "stack.lock"), 8 << 20),
         "processes": _processes(home),
+        "unsettled": unsettled_packages() if os.getuid() == 0 else [],
     }
     paths = [*question["files"], *_files_of(found["applied"]), os.path.join(home, APPLIED)]
     found["files"] = {path: _file(path) for path in paths}
@@ -72,6 +73,21 @@ def boot_identity() -> str:
     """The kernel's boot id and the start of process 1: a container keeps the first."""
     boot = (_text("/proc/sys/kernel/random/boot_id") or "").strip()
     return boot + ":" + (_start_time(1) or "")
+
+
+def unsettled_packages(folder: str = "/var/lib/dpkg/updates") -> list[str]:
+    """Packages that an interrupted dpkg has left half done; none where there is no dpkg."""
+    try:
+        answer = subprocess.run(
+            ["dpkg", "--audit"], capture_output=True, text=True, timeout=60, check=False
+        )
+        noted = bool(os.listdir(folder))
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    # Names stand in rows that are set in; the rows between say what is wrong with them.
+    rows = [line.split() for line in answer.stdout.splitlines() if line.startswith(" ")]
+    found = [row[0] for row in rows if row]
+    return found or (["dpkg's own notes"] if noted else [])
 
 
 def write_manifest(folder: str) -> None:

@@ -1,0 +1,140 @@
+"""Kill at a point of the journal, mend, and look whether anything is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.provision.machine import Machine, call
+from tests.provision.sandbox import Answer, Sandbox
+
+DOCTOR, PLAYBOOK, CONTAINER = "doctor", "ansible-playbook", "container"
+RESUME, ROLLBACK = "resume", "rollback"
+SEED = 20261129
+PATIENCE_S = 240.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A service: of a user here, or, with a machine, of that machine's system or its root."""
+
+    box: Sandbox
+    options: tuple[str, ...] = ("--user",)
+    machine: Machine | None = None
+
+    @property
+    def points(self) -> int:
+        """Lines of the journal of a first apply, its end excepted: begin, and two for each step.
+
+        Four steps, and before them the library that a fresh system lacks.
+        """
+        return 9 if "--user" in self.options else 11
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+        """Start the command."""
+        return self.box._start(*words, *self.options)
+
+    def run(self, *words: str | Path) -> Answer:
+        """Run the command to its end."""
+        return self.box._end(self.start(*words))
+
+    def apply(self, profile: Path) -> subprocess.Popen[str]:
+        """Start to apply a profile with the files at hand."""
+        return self.start("apply", profile, "--yes", *self.box._files)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Journals of all runs."""
+        paths = [run / "journal.jsonl" for run in self.box.runs]
+        lines = [line for p in paths if p.exists() for line in p.read_text().splitlines()]
+        return [json.loads(line) for line in lines]
+
+    def marked(self, mark: str) -> bool:
+        """Whether any process of that machine, or here, carries an entry in its environment."""
+        if self.box.processes(mark):
+            return True
+        return self.machine is not None and self.machine.status(*_LOOK, mark)[0] == 0
+
+
+# Of its own environment the looker has no part: docker exec hands it none.
+_LOOK = ("grep", "-lzxsr", "--include=environ", "--exclude-dir=task", "/proc", "-e")
+
+
+def kill_and_mend(scene: Scene, victim: str, point: int, way: str, and_again: bool = True) -> None:
+    """Kill at a point and a little after it, take the run up or undo it, look, apply again."""
+    profile = scene.box.profile()
+    process = scene.apply(profile)
+    _wait_for_entry(scene, process, point)
+    time.sleep(random.Random(f"{SEED}-{point}").uniform(0, 2.0))  # noqa: S311 - any moment will do
+    _kill(scene, process, victim)
+    process.communicate(timeout=PATIENCE_S)
+    if victim == CONTAINER and scene.machine is not None:
+        call("docker", "start", scene.machine.name)
+        scene.machine.wait()
+    ended = [row for row in scene.entries() if row["event"] == "end"]
+    if not ended:
+        words = ("apply", profile, "--resume") if way == RESUME else ("rollback", profile)
+        mended = scene.run(*words)
+        assert mended.status == 0, mended.err
+    status = scene.run("drift", profile).status
+    is_there = status == 0
+    assert is_there or status == 2, "what is not as applied is not there at all"
+    assert is_there or way == ROLLBACK or ended
+    assert is_there or not scene.marked(f"DOCTOR_SERVICE={_home(scene)}")
+    _left_clean(scene)
+    if not and_again:
+        return
+    again = scene.box._end(scene.apply(profile))
+    assert again.status == 0, again.err
+    assert scene.run("drift", profile).status == 0
+    _left_clean(scene)
+
+
+def _home(scene: Scene) -> str:
+    if scene.machine is None:
+        return str(scene.box.service)
+    return "/opt/doctor/demo" if "--user" not in scene.options else "/root/.local/share/doctor/demo"
+
+
+def _left_clean(scene: Scene) -> None:
+    for run in scene.box.runs:
+        assert not scene.marked(f"DOCTOR_RUN={run.name}")
+    if scene.machine is not None:
+        assert scene.machine.run("dpkg", "--audit") == ""
+        assert scene.machine.run("ls", "/var/lib/dpkg/updates") == ""
+
+
+def _wait_for_entry(scene: Scene, process: subprocess.Popen[str], number: int) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while len(scene.entries()) < number and process.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _kill(scene: Scene, process: subprocess.Popen[str], victim: str) -> None:
+    """SIGKILL doctor, the whole machine, or Ansible as soon as there is one."""
+    if victim == DOCTOR:
+        process.kill()
+        return
+    if victim == CONTAINER and scene.machine is not None:
+        call("docker", "kill", scene.machine.name)
+        return
+    until = time.monotonic() + 10
+    while time.monotonic() < until and process.poll() is None:
+        for pid in _playbooks(scene.box):
+            os.kill(pid, signal.SIGKILL)
+            return
+        time.sleep(0.01)
+
+
+def _playbooks(box: Sandbox) -> Iterator[int]:
+    """The first process of Ansible: the child that doctor itself started."""
+    for run in box.runs[-1:]:
+        yield from sorted(box.processes(f"DOCTOR_RUN={run.name}"))[:1]
