@@ -31,8 +31,10 @@ def command(
     user: bool,
     on: str,
     ssh_config: str,
+    driver: bool,
     lock: str,
     offline: str,
+    busy: bool,
     plan_file: str,
     yes: bool,
     check: bool,
@@ -61,7 +63,7 @@ def command(
     from doctor.report.output import terminal_style
     from doctor.report.run import RunProgress, render_json, render_text
 
-    asked = Asked(profile, user, on, ssh_config, lock, offline)
+    asked = Asked(profile, user, on, ssh_config, lock, offline, driver, busy)
     progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
     desk = Desk(asked.runs(), load_matrix(), progress.watcher)
     if resume:

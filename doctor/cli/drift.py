@@ -21,6 +21,7 @@ def command(
     user: bool,
     on: str,
     ssh_config: str,
+    driver: bool,
     form: str,
     verbose: bool,
 ) -> None:
@@ -43,7 +44,7 @@ def command(
     from doctor.report.drift import render_json, render_text
     from doctor.report.output import terminal_style
 
-    asked = Asked(profile, user, on, ssh_config)
+    asked = Asked(profile, user, on, ssh_config, driver=driver)
     drift = find_drift(asked.target, asked.service, user, load_matrix())
     style = terminal_style(sys.stdout, verbose)
     click.echo(render_json(drift) if form == "json" else render_text(drift, style), nl=False)

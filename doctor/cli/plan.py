@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from doctor.cli.provisioning import on_a_service, say, with_lock
+
+if TYPE_CHECKING:
+    from doctor.provision.plan import Plan
 
 
 @click.command("plan")
 @click.argument("profile", metavar="PROFILE|FILE")
 @on_a_service
 @with_lock
+@click.option("--write-lock", default="", metavar="FILE", help="Write the driver's lock here.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("-v", "--verbose", is_flag=True, help="Also what changes in files.")
 @click.pass_context
@@ -22,8 +27,11 @@ def command(
     user: bool,
     on: str,
     ssh_config: str,
+    driver: bool,
     lock: str,
     offline: str,
+    busy: bool,
+    write_lock: str,
     form: str,
     verbose: bool,
 ) -> None:
@@ -34,6 +42,7 @@ def command(
       doctor plan llamacpp-cpu --user
       doctor plan ./mine.yaml --on ssh://root@gpu1 -v
       doctor plan llamacpp-cpu --user --format json > plan.json
+      doctor plan nvidia-driver --on ssh://root@gpu1 --write-lock hosts/gpu1.lock
 
     Exit codes: 0 it can be applied, 1 something stands in the way.
     """
@@ -44,8 +53,23 @@ def command(
     from doctor.report.output import terminal_style
     from doctor.report.plan import render_json, render_text
 
-    order = read_order(Asked(profile, user, on, ssh_config, lock, offline), say)
-    plan = prepare(order, load_matrix()).plan
+    asked = Asked(profile, user, on, ssh_config, lock, offline, driver, busy)
+    plan = prepare(read_order(asked, say), load_matrix()).plan
+    if write_lock:
+        _write_lock(plan, write_lock)
     style = terminal_style(sys.stdout, verbose)
     click.echo(render_json(plan) if form == "json" else render_text(plan, style), nl=False)
     ctx.exit(int(ExitCode.NO if plan.blockers else ExitCode.OK))
+
+
+def _write_lock(plan: Plan, path: str) -> None:
+    """Write the driver's packages by hash; raises UsageError for a plan without a driver."""
+    from pathlib import Path
+
+    from doctor.errors import UsageError
+    from doctor.provision.driver.host_lock import write_host_lock
+
+    driver = plan.goal.driver
+    if driver is None or not driver.packages:
+        raise UsageError("this plan has no driver to lock", "stack locks: doctor profile lock")
+    write_host_lock(Path(path), driver)

@@ -16,7 +16,14 @@ from doctor.cli.provisioning import on_a_service
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.pass_context
 def command(
-    ctx: click.Context, profile: str, run: str, user: bool, on: str, ssh_config: str, form: str
+    ctx: click.Context,
+    profile: str,
+    run: str,
+    user: bool,
+    on: str,
+    ssh_config: str,
+    driver: bool,
+    form: str,
 ) -> None:
     """Bring back what was there before the last run, or before the one that is named.
 
@@ -36,7 +43,7 @@ def command(
     from doctor.report.output import terminal_style
     from doctor.report.run import RunProgress, render_json, render_text
 
-    asked = Asked(profile, user, on, ssh_config)
+    asked = Asked(profile, user, on, ssh_config, driver=driver)
     progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
     desk = Desk(asked.runs(), load_matrix(), progress.watcher)
     outcome = desk.rollback(asked.target, asked.service, run)

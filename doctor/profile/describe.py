@@ -16,6 +16,8 @@ def doubts(profile: Profile, matrix: Matrix) -> tuple[str, ...]:
 
 def _doubts(profile: Profile, matrix: Matrix) -> Iterator[str]:
     name = profile.engine.name
+    if profile.is_driver_alone:
+        return
     domain = matrix.canonical(name)
     if domain is None and not any(row.engine == name for row in matrix.launches):
         yield f"engine.name: nothing is known of {name}"

@@ -150,6 +150,9 @@ def _child(node: yaml.Node, step: str) -> yaml.Node | None:
 def _contradictions(profile: Profile) -> Iterator[str]:
     """What each key allows and all of them together do not."""
     install, model = profile.install, profile.model
+    if profile.is_driver_alone:
+        yield from _driver_contradictions(profile)
+        return
     if install.method == "container" and not install.image:
         yield "install.image is missing: a container needs an image"
     if install.method == "venv" and not install.requirements:
@@ -162,8 +165,21 @@ def _contradictions(profile: Profile) -> Iterator[str]:
         yield "model.id must be an absolute path for source path"
     if ".." in model.id.split("/"):
         yield "model.id must not climb with .."
-    if profile.driver.policy == "install" and profile.driver.branch is None:
-        yield "driver.branch is missing: policy install needs it"
+    yield from _branch_missing(profile)
     for variable in profile.serving.env:
         if _SECRETS.search(variable):
             yield f"serving.env.{variable} looks like a secret: name it by api_key or token"
+
+
+def _driver_contradictions(profile: Profile) -> Iterator[str]:
+    """A profile of the driver alone wants something of it, and nothing of an engine."""
+    if profile.install.requirements or profile.install.image or profile.model.id:
+        yield "engine is missing: install and model belong to an engine"
+    elif profile.driver.policy != "install" and not profile.hold.driver:
+        yield "engine is missing, and nothing is wanted of the driver either"
+    yield from _branch_missing(profile)
+
+
+def _branch_missing(profile: Profile) -> Iterator[str]:
+    if profile.driver.policy == "install" and profile.driver.branch is None:
+        yield "driver.branch is missing: policy install needs it"

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,8 @@ from doctor.named_files import read_named
 from doctor.profile.lock import Lock, read_lock
 from doctor.profile.read import builtin_names, find_profile
 from doctor.profile.schema import Name, Profile
+from doctor.provision.driver.host_lock import read_host_lock
+from doctor.provision.driver.sets import NAME as DRIVER
 from doctor.provision.locks import is_for
 from doctor.provision.order import Order, service_key
 from doctor.provision.runs import Runs, state_folder
@@ -34,6 +36,16 @@ class Asked:
     ssh_config: str = ""
     lock: str = ""
     offline: str = ""
+    driver: bool = False
+    busy: bool = False
+
+    @property
+    def wants_driver(self) -> bool:
+        """True if it is about the driver: by option, by its name, or by a profile of it alone."""
+        if self.driver or self.profile == DRIVER:
+            return True
+        is_file = "/" in self.profile or self.profile.endswith((".yaml", ".yml"))
+        return is_file and find_profile(self.profile).is_driver_alone
 
     @property
     def target(self) -> Target:
@@ -43,7 +55,10 @@ class Asked:
     @property
     def service(self) -> str:
         """The name of the service: that of the profile, whose file may be gone by now."""
-        if "/" not in self.profile and self.profile not in builtin_names():
+        if self.wants_driver:
+            return DRIVER
+        is_file = "/" in self.profile or self.profile.endswith((".yaml", ".yml"))
+        if not is_file and self.profile not in builtin_names():
             with suppress(msgspec.ValidationError):
                 return msgspec.convert(self.profile, Name)
         return find_profile(self.profile).name
@@ -61,6 +76,8 @@ class Asked:
 
 def read_order(asked: Asked, say: Callable[[str], None]) -> Order:
     """Turn options into an order. Raises UsageError."""
+    if asked.wants_driver:
+        return _driver_order(asked, say)
     profile, target = find_profile(asked.profile), asked.target
     if not asked.user and target.kind == LOCAL and os.getuid() != 0:
         raise UsageError("a system service needs root", "use --user, or become root")
@@ -68,7 +85,19 @@ def read_order(asked: Asked, say: Callable[[str], None]) -> Order:
         raise UsageError(
             f"--offline {asked.offline[:200]}: no folder", "name the one of --download"
         )
-    return Order(profile, target, asked.user, lock_for(asked, profile, say), asked.offline, say)
+    lock = lock_for(asked, profile, say)
+    order = Order(profile, target, asked.user, lock, asked.offline, say=say)
+    return replace(order, named=asked.profile)
+
+
+def _driver_order(asked: Asked, say: Callable[[str], None]) -> Order:
+    profile, target = find_profile(asked.profile), asked.target
+    if asked.user or asked.offline:
+        raise UsageError("a driver is the machine's", "leave --user and --offline out")
+    locked = read_host_lock(Path(asked.lock)) if asked.lock else None
+    return Order(
+        profile, target, False, say=say, driver=True, host_lock=locked, busy=asked.busy
+    )
 
 
 def lock_for(asked: Asked, profile: Profile, say: Callable[[str], None]) -> Lock | None:
@@ -78,7 +107,7 @@ def lock_for(asked: Asked, profile: Profile, say: Callable[[str], None]) -> Lock
         if not is_for(lock, profile):
             raise UsageError(
                 f"{asked.lock} was made for something else than {profile.name} wants now",
-                f"doctor profile lock {profile.name}",
+                f"doctor profile lock {asked.profile}",
             )
         return lock
     here = Path(LOCK_NAME)

@@ -19,7 +19,8 @@ def render_list(profiles: Iterable[Profile], style: Style) -> str:
     """One profile a line: name, what it runs on, what it is."""
     lines = []
     for profile in profiles:
-        where = f"{profile.accelerator.vendor}, {profile.install.method}"
+        method = "driver" if profile.is_driver_alone else profile.install.method
+        where = f"{profile.accelerator.vendor}, {method}"
         text = f"{profile.name:<{_NAME}}{where:<{_WHERE}}{clean_line(profile.description)}"
         lines.append(text[: style.width] if style.colour else text)
     return "\n".join(lines) + "\n"
@@ -37,7 +38,7 @@ def _short(profile: Profile) -> dict[str, Any]:
         "engine": profile.engine.name,
         "version": profile.engine.version,
         "vendor": profile.accelerator.vendor,
-        "method": profile.install.method,
+        "method": "driver" if profile.is_driver_alone else profile.install.method,
         "description": profile.description,
     }
 

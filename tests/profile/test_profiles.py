@@ -41,6 +41,7 @@ WANTED = {
     "vllm-rocm",
     "onnxruntime-cuda",
     "mlx",
+    "nvidia-driver",
 }
 
 

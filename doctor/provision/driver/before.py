@@ -41,6 +41,7 @@ def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> Driv
         units=applied.units if applied else (),
         replaced=goal.packages,
         patterns=goal.patterns,
+        purges=True,
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 NAME = "nvidia-driver"
-HOME = "/var/lib/doctor/driver"
+HOME = "/opt/doctor/nvidia-driver"
 OPEN, PROPRIETARY = "open", "proprietary"
 
 
@@ -37,7 +37,7 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     module (DKMS), `needs_key` whether its firmware then asks for a signature. `replaced` are
     packages as they were before, where their files can be had. `patterns` tell names of the
     family, and names that only look so. Without a `scheme` it is what was there before
-    doctor came.
+    doctor came. `purges` tells that settings of what is absent go too: on the way back.
     """
 
     scheme: str
@@ -53,6 +53,7 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     units: tuple[str, ...] = ()
     replaced: tuple[Package, ...] = ()
     patterns: tuple[str, str] = ("", "")
+    purges: bool = False
 
     @property
     def all_names(self) -> tuple[str, ...]:

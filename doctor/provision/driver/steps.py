@@ -27,7 +27,8 @@ def driver_steps(goal: Goal, state: State) -> tuple[Step, ...]:
     if wanted is None or there is None:
         return ()
     moved = to_install(wanted, there)
-    gone = [n for n in wanted.absent if there.package(n) or n in there.debris]
+    debris = there.debris if wanted.purges else ()
+    gone = [n for n in wanted.absent if there.package(n) or n in debris]
     steps = [
         *_repair(there),
         *_key(wanted, there, moved),

@@ -30,6 +30,7 @@ def driver_variables(
         "nvidia_driver_state": state,
         "nvidia_driver_packages": rows,
         "nvidia_driver_absent": list(absent),
+        "nvidia_driver_purge": wanted.purges,
         "nvidia_driver_version": wanted.version,
         "nvidia_driver_builds": wanted.builds,
         "nvidia_driver_units": list(wanted.units),

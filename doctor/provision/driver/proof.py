@@ -1,0 +1,144 @@
+"""Is the driver proven: layer by layer, each passed, failed or skipped with the reason.
+
+Packages, the module on disk for the kernel that runs, the loaded module, the libraries, the
+fabric manager, the tool, the devices. What cannot be seen on a machine without a GPU is
+skipped, and skipped is not passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+from msgspec import Struct
+
+from doctor.facts import Facts, Reading, Version
+from doctor.provision.driver.sets import DriverSet, DriverState
+from doctor.provision.driver.steps import to_install
+
+_MANAGER = "nvidia-fabricmanager"
+
+
+class Layer(Enum):
+    """What became of a layer."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Shown(Struct, frozen=True):
+    """One layer: its name, what became of it, and what was seen."""
+
+    name: str
+    state: Layer
+    text: str = ""
+
+
+def layers(wanted: DriverSet, state: DriverState, facts: Facts) -> tuple[Shown, ...]:
+    """All layers from the bottom up. Pure."""
+    found = [_packages(wanted, state), _on_disk(wanted, state, facts)]
+    has_cards = any(d.vendor == "nvidia" for d in facts.devices.value or ())
+    if not has_cards:
+        why = "no GPU" if facts.devices.is_known else "whether there is a GPU is not known"
+        names = ("loaded module", "nvidia-smi", "devices", "CUDA call")
+        return (*found, *_apart(wanted, state, facts), *(_skipped(n, why) for n in names))
+    nvidia = facts.nvidia
+    version = Version.maybe(wanted.version)
+    return (
+        *found,
+        _same("loaded module", nvidia.driver, version),
+        *_apart(wanted, state, facts),
+        _same("nvidia-smi", nvidia.smi_driver, version),
+        _devices(facts),
+        _cuda(facts),
+    )
+
+
+def words_of(shown: tuple[Shown, ...]) -> str:
+    """The layers in one line: what failed or was skipped says why."""
+    texts = []
+    for layer in shown:
+        more = f" ({layer.text})" if layer.text and layer.state is not Layer.PASSED else ""
+        texts.append(f"{layer.name} {layer.state.value}{more}")
+    partly = any(layer.state is Layer.SKIPPED for layer in shown)
+    return ("only in part: " if partly else "") + "; ".join(texts)
+
+
+def _packages(wanted: DriverSet, state: DriverState) -> Shown:
+    missing = to_install(wanted, state)
+    if missing or state.broken:
+        names = [f"{p.name} is not at {p.version}" for p in missing] or [
+            f"{name} is in a broken state" for name in state.broken
+        ]
+        return Shown("packages", Layer.FAILED, names[0])
+    loose = sorted(set(wanted.holds) - set(state.holds))
+    if loose:
+        return Shown("packages", Layer.FAILED, f"{loose[0]} is not held")
+    return Shown("packages", Layer.PASSED, f"{len(wanted.packages)} at their versions")
+
+
+def _on_disk(wanted: DriverSet, state: DriverState, facts: Facts) -> Shown:
+    """The module's own word, for the kernel that runs: packages hide a build that failed."""
+    name = f"module for kernel {state.kernel}"
+    if not wanted.packages or not wanted.version:
+        return _skipped(name, "no driver is wanted")
+    if wanted.version in state.modules.values():
+        return Shown(name, Layer.PASSED, wanted.version)
+    seen = ", ".join(sorted(filter(None, state.modules.values()))) or "none"
+    if facts.host.platform.value == "container" and not state.modules:
+        return _skipped(name, "a container has no kernel of its own")
+    return Shown(name, Layer.FAILED, f"{seen}, not {wanted.version}")
+
+
+def _apart(wanted: DriverSet, state: DriverState, facts: Facts) -> Iterator[Shown]:
+    """What nothing but equal versions binds to the module."""
+    version = Version.maybe(wanted.version)
+    if wanted.packages:
+        yield _same("libraries", facts.nvidia.userspace, version, needed=False)
+    if any(name.startswith(_MANAGER) for name in wanted.names):
+        package = next(p for p in wanted.packages if p.name.startswith(_MANAGER))
+        now = state.package(package.name)
+        same = now is not None and now.version == package.version
+        unit = state.units.get(f"{_MANAGER}.service", {})
+        switched = bool(facts.nvidia.nvswitch.value)
+        if switched and unit.get("ActiveState") != "active":
+            yield Shown("fabric manager", Layer.FAILED, "its service is not active")
+        elif same:
+            yield Shown("fabric manager", Layer.PASSED)
+        else:
+            yield Shown("fabric manager", Layer.FAILED, f"not at {package.version}")
+
+
+def _same(
+    name: str, reading: Reading[Version], version: Version | None, needed: bool = True
+) -> Shown:
+    found = reading.value
+    if found is None:
+        why = f"{reading.missing.value if reading.missing else 'not read'} {reading.at}".strip()
+        return Shown(name, Layer.FAILED, why) if needed else _skipped(name, why)
+    if version is not None and found.same_as(version) is False:
+        return Shown(name, Layer.FAILED, f"{found}, not {version}")
+    return Shown(name, Layer.PASSED, str(found))
+
+
+def _devices(facts: Facts) -> Shown:
+    seen, there = (
+        facts.nvidia.nvml_devices.value,
+        [d for d in facts.devices.value or () if d.vendor == "nvidia" and "/" not in d.id],
+    )
+    if seen is None:
+        return Shown("devices", Layer.FAILED, "NVML does not list them")
+    state = Layer.PASSED if seen >= len(there) else Layer.FAILED
+    return Shown("devices", state, f"{seen} of {len(there)} answer")
+
+
+def _cuda(facts: Facts) -> Shown:
+    """The API version comes from libcuda; that an engine computes is shown by its own proof."""
+    if facts.nvidia.cuda_driver_api.is_known:
+        return Shown("CUDA call", Layer.PASSED, str(facts.nvidia.cuda_driver_api.value))
+    return _skipped("CUDA call", "libcuda was not asked")
+
+
+def _skipped(name: str, why: str) -> Shown:
+    return Shown(name, Layer.SKIPPED, why)
