@@ -15,7 +15,7 @@ from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, engine_name, installed, torch_version
 
 _CPU_WANTED = ("vllm-cpu", "onnxruntime-cpu")
-_TORCH_ENGINES = ("vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "torch")
+TORCH_ENGINES = ("vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "torch")
 _LLAMA = ("llama.cpp", "llama-cpp-python", "xllamacpp")
 _LLAMA_GPU = re.compile(r"ggml[-_]?(cuda|hip|vulkan|sycl|metal|cann|musa|opencl)", re.IGNORECASE)
 _LLAMA_LIBRARY = re.compile(r"lib(ggml|llama)[^/]*\.so", re.IGNORECASE)
@@ -80,7 +80,7 @@ def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: torch/version.py; PyTorch index layout.
     """
     name = engine_name(case, matrix)
-    if name not in _TORCH_ENGINES or case.scope.package("torch-npu") is not None:
+    if name not in TORCH_ENGINES or case.scope.package("torch-npu") is not None:
         raise NotApplicable(f"{name} does not run GPUs through this torch")
     devices = _accelerators(case)
     version = torch_version(case)
@@ -111,7 +111,7 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         wheels come from elsewhere.
     Sources: file sizes and torch/version.py of the wheels (rows in the matrix).
     """
-    if engine_name(case, matrix) not in _TORCH_ENGINES or case.scope.package("torch-npu"):
+    if engine_name(case, matrix) not in TORCH_ENGINES or case.scope.package("torch-npu"):
         raise NotApplicable("the engine does not run GPUs through this torch")
     torch = installed(case, matrix, "torch")
     if torch is None or torch.version is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,12 +167,21 @@ def model_type(architecture: str) -> str:
 def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     """Names by which the model's architecture may be listed: from config, matrix, arguments."""
     config = (case.workload.model.value or {}) if case.workload else {}
-    listed = config.get("architectures")
-    names = [str(name) for name in listed] if isinstance(listed, list) else []
-    names += [str(config[key]) for key in ("model_type", "architecture") if config.get(key)]
+    stated = (case.workload.args.value or {}) if case.workload else {}
+    names = [name for table in (config, stated) for name in _stated_architectures(table)]
     row = known_model(matrix, model_name(case))
     names += [row.architecture] if row is not None else []
     names += [model_type(name) for name in names if name.endswith(_CLASS_ENDS)]
-    stated = model_name(case)
-    typed = re.fullmatch(r"([\w-]+) (?:type|architecture)", stated.strip())
-    return [*names, *([typed[1]] if typed else []), *([plain_name(stated)] if stated else [])]
+    named = model_name(case)
+    typed = re.fullmatch(r"([\w-]+) (?:type|architecture)", named.strip())
+    # Ollama's library names a model and, behind a colon, its size or format.
+    library = named.partition(":")[0]
+    plain = [plain_name(text) for text in dict.fromkeys((named, library)) if text]
+    return [*names, *([typed[1]] if typed else []), *plain]
+
+
+def _stated_architectures(table: dict[str, Any]) -> Iterator[str]:
+    """Class names and types that a configuration, or the arguments of a report, give."""
+    listed = table.get("architectures")
+    yield from (str(name) for name in listed) if isinstance(listed, list) else ()
+    yield from (str(table[key]) for key in ("model_type", "architecture") if table.get(key))

@@ -8,20 +8,14 @@ from collections.abc import Iterator
 from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules import amd_cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.framework import wants_cpu
+from doctor.rules.framework import TORCH_ENGINES, wants_cpu
 from doctor.rules.model_facts import environment
-from doctor.rules.software import Software, admits, engine, torch_version
+from doctor.rules.software import Software, admits, engine, engine_name, torch_version
 
 _ROCM_LABEL = re.compile(r"rocm(\d+(?:\.\d+)*)")
-
-
-_GFX = re.compile(r"gfx[0-9]{3,4}[a-c]?")
-
-
-def _gfx(device: Device) -> str:
-    """The gfx name without feature flags ("gfx942:sramecc+")."""
-    return device.gfx.known(f"devices.{device.id}.gfx").partition(":")[0]
+_OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 @rule("CUD901", cause="rocm-mismatch", severity=Severity.ERROR, gate=True)
@@ -33,12 +27,15 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the default index holds CUDA wheels; on an AMD host they find no device. With
         another Python than the ROCm wheels are for, pip takes them without a word.
     How to fix: torch from the index of the ROCm release, with a Python it has wheels for.
-    Silent when: torch is not installed, NVIDIA devices are there too, or a CPU run is asked for.
+    Silent when: torch is not installed, nothing here runs GPUs through torch, NVIDIA devices
+        are there too, or a CPU run is asked for.
     Sources: PyTorch index layout; vLLM installation page for ROCm.
     """
     devices = case.need_vendor("amd")
     if any(d.vendor == "nvidia" for d in case.devices) or wants_cpu(case):
         raise NotApplicable("not an AMD host, or a CPU run")
+    if engine_name(case, matrix) not in TORCH_ENGINES:
+        raise NotApplicable("no engine here runs GPUs through torch")
     if not case.scope.torch.is_known and case.scope.lacks("torch"):
         raise NotApplicable("torch is not installed")
     build = case.scope.torch.known("torch")
@@ -66,44 +63,47 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The GPU's gfx target is not among those of the installed libraries or the engine.
 
-    What: the gfx of each device against the code objects in the libraries or the targets
-        that the build's own name gives, and against
-        the targets that the matrix lists for the engine.
-    Why: HIP code objects are for one target; another one ends in "invalid device function".
+    What: the gfx of each device, as read or by its product name, against the code objects
+        in the libraries or the targets that the build's own name gives, and against the
+        targets that the matrix lists for the engine and its version.
+    Why: HIP code objects are for one target; another one ends in "invalid device function",
+        or the engine leaves the card unused.
     How to fix: a build for the target; HSA_OVERRIDE_GFX_VERSION helps only between close
         relatives and is not supported.
-    Silent when: no library was read and the engine lists no targets. A warning if the
-        target is only missing from a list.
-    Sources: offload bundles of the libraries; vLLM installation page (rows in the matrix).
+    Silent when: no library was read and the engine lists no targets; or the override names
+        a target that is listed. A warning if the target is only missing from a list.
+    Sources: offload bundles of the libraries; installation pages (rows in the matrix).
     """
     devices = case.need_vendor("amd")
-    held = {g.partition(":")[0] for b in case.scope.binaries.value or () for g in b.gfx}
     found = engine(case, matrix)
-    held = held or set(_GFX.findall(case.scope.variants.get(found.name, "").lower()))
-    for device in {d.gfx.value: d for d in devices}.values():
-        gfx = _gfx(device)
-        seen = (Evidence(gfx, device.gfx.at),)
-        if held and gfx not in held:
+    held = {g.partition(":")[0] for b in case.scope.binaries.value or () for g in b.gfx}
+    held = held or amd_cards.targets_in(case.scope.variants.get(found.name, ""))
+    posed = amd_cards.override(environment(case).get(_OVERRIDE, ""))
+    known = {} if held else amd_cards.listed(matrix, found)
+    if not held and not known:
+        raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
+    for device in {(d.gfx.value or d.name.value): d for d in devices}.values():
+        seen = amd_cards.target(device, matrix)
+        if held and seen.fact not in held:
             yield Fault(
-                f"no library here holds code for {gfx}, only for {', '.join(sorted(held))}",
-                evidence=seen,
+                f"no library here holds code for {seen.fact}, only for {', '.join(sorted(held))}",
+                evidence=(seen,),
                 remedies=(Remedy("install builds for this target, or build them"),),
                 subject=device.id,
             )
-        elif not held:
-            listed = {m.claim.key: m.claim for m in _gfx_rows(matrix, found.name)}
-            if not listed:
-                raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
-            row = listed.get(gfx)
-            if row is None or row.value != "supported":
-                yield Fault(
-                    f"{found.label} does not list {gfx}",
-                    evidence=(*seen, found.evidence),
-                    remedies=(Remedy("build the engine for this target, or use another engine"),),
-                    sources=row.source if row is not None else (),
-                    subject=device.id,
-                    severity=Severity.WARNING,
-                )
+        elif known and not _is_listed(known, seen.fact) and not _is_listed(known, posed):
+            yield Fault(
+                f"{found.label} does not list {seen.fact}",
+                evidence=(seen, found.evidence),
+                remedies=(Remedy("build the engine for this target, or use another engine"),),
+                sources=next(iter(known.values()))[1],
+                subject=device.id,
+                severity=Severity.WARNING,
+            )
+
+
+def _is_listed(known: dict[str, tuple[str, tuple[str, ...]]], gfx: str) -> bool:
+    return known.get(gfx, ("",))[0] == "supported"
 
 
 def _gfx_rows(matrix: Matrix, engine_name: str) -> list[ClaimMatch]:
@@ -196,11 +196,11 @@ def gfx_overridden(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: ROCm runtime environment variables; issue threads.
     """
     devices = case.need_vendor("amd")
-    value = environment(case, needed=True).get("HSA_OVERRIDE_GFX_VERSION", "")
+    value = environment(case, needed=True).get(_OVERRIDE, "")
     if not value:
         return
-    named = _target_named(value)
-    real = {_gfx(device) for device in devices if device.gfx.is_known}
+    named = amd_cards.override(value)
+    real = {d.gfx.value.partition(":")[0] for d in devices if d.gfx.value}
     if real != {named}:
         yield Fault(
             f"HSA_OVERRIDE_GFX_VERSION={value} makes {', '.join(sorted(real)) or 'the GPU'} "
@@ -208,12 +208,6 @@ def gfx_overridden(case: Case, matrix: Matrix) -> Iterator[Fault]:
             evidence=(Evidence(f"HSA_OVERRIDE_GFX_VERSION={value}", case.scope.env.at),),
             remedies=(Remedy("unset it", ("unset HSA_OVERRIDE_GFX_VERSION",)),),
         )
-
-
-def _target_named(value: str) -> str:
-    """The target that "9.4.2" stands for: the major in decimal, minor and stepping in hex."""
-    parts = [int(part) for part in value.split(".") if part.isdigit()]
-    return f"gfx{parts[0]}" + "".join(f"{part:x}" for part in parts[1:]) if parts else value
 
 
 @rule("DEV142", cause="device-permission", severity=Severity.ERROR)

@@ -1,0 +1,77 @@
+"""The gfx target of an AMD device: as it was read, else what its product name tells."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts import Device, Missing, MissingFact
+from doctor.findings import Evidence
+from doctor.matrix import Matrix
+from doctor.rules.settings import covering
+from doctor.rules.software import Software
+
+_GFX = re.compile(r"gfx[0-9]{3,4}[a-c]?")
+_WORDS = re.compile(r"[a-z0-9]+")
+
+
+def targets_in(text: str) -> set[str]:
+    """The gfx names that a text holds."""
+    return set(_GFX.findall(text.lower()))
+
+
+def target(device: Device, matrix: Matrix) -> Evidence:
+    """The gfx name without feature flags ("gfx942"); its place says what told it.
+
+    Raises `MissingFact` if it was not read and the product's name tells none.
+    """
+    read = device.gfx.value
+    if read is not None:
+        return Evidence(read.partition(":")[0], device.gfx.at)
+    named = of_product(device.name.value or "", matrix)
+    if named is None:
+        reason = device.gfx.missing or Missing.NOT_STATED
+        raise MissingFact(f"devices.{device.id}.gfx", reason, device.gfx.at)
+    return Evidence(named, f"{device.name.value}, {device.name.at}")
+
+
+def of_product(name: str, matrix: Matrix) -> str | None:
+    """The gfx name of a product by the longest of its names in the matrix that the text holds."""
+    words = _words(name)
+    best, length = None, 0
+    for match in matrix.claims("rocm", "gpu") if words else ():
+        for product in match.claim.data.get("names", ()):
+            wanted = _words(str(product))
+            if len(wanted) > length and _holds(words, wanted):
+                best, length = match.claim.key, len(wanted)
+    return best
+
+
+def _words(text: str) -> list[str]:
+    """Words in small letters, figures apart from the XT or XTX that follows them."""
+    return _WORDS.findall(re.sub(r"(?<=\d)(xtx|xt|gre)\b", r" \1", text.lower()))
+
+
+def _holds(words: list[str], wanted: list[str]) -> bool:
+    size = len(wanted)
+    return any(words[i : i + size] == wanted for i in range(len(words) - size + 1))
+
+
+def override(value: str) -> str:
+    """The target that "9.4.2" stands for: the major in decimal, minor and stepping in hex."""
+    parts = [int(part) for part in value.split(".") if part.isdigit()]
+    return f"gfx{parts[0]}" + "".join(f"{part:x}" for part in parts[1:]) if parts else value
+
+
+def listed(matrix: Matrix, found: Software) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Targets that an engine's project speaks of: what it says of each, and where.
+
+    A list of its own, which may be bound to versions, counts before the general ones.
+    """
+    own = covering(matrix, found, "gfx")
+    if own:
+        claim = own[0].claim
+        return dict.fromkeys(claim.value.split("|"), ("supported", claim.source))
+    rows = (m.claim for m in matrix.claims("rocm", "gfx"))
+    return {
+        row.key: (row.value, row.source) for row in rows if row.data.get("engine") == found.name
+    }
