@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 
@@ -156,6 +156,15 @@ def verdict_of(primary: Finding | None, outcomes: tuple[Outcome, ...]) -> Verdic
     if any(o.gate and o.kind in undecided for o in outcomes):
         return Verdict.CANNOT_TELL
     return Verdict.PASS
+
+
+def left_open(diagnosis: Diagnosis) -> Diagnosis:
+    """Of what passed it cannot be told whether it works: somebody has a reason to ask."""
+    targets = tuple(
+        replace(t, verdict=Verdict.CANNOT_TELL) if t.verdict is Verdict.PASS else t
+        for t in diagnosis.targets
+    )
+    return replace(diagnosis, targets=targets, verdict=overall(targets))
 
 
 def overall(targets: tuple[TargetDiagnosis, ...]) -> Verdict:

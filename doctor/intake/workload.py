@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from doctor.facts import UNSTATED, Workload, seen
 from doctor.intake.environment import SCOPE
+from doctor.probes.engine_names import engine_of
 from doctor.probes.launch_arguments import parse_arguments
-from doctor.probes.processes import engine_of
 
 # Words in the name of an image whose entry point is the engine itself.
 _IMAGES = (

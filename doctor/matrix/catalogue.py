@@ -95,7 +95,9 @@ class ContainerImage(Row, frozen=True, kw_only=True):
     `form` is the tag to ask for, {version} in place of the version; "" for none of use.
     The group `version` of `tag` is the engine's version; `since` (inclusive) and `until`
     (exclusive) bound it. `require_cuda` is the NVIDIA_REQUIRE_CUDA of the CUDA base, empty if
-    not known; `entrypoint` "" means that the command must be given in full.
+    not known; `entrypoint` "" means that the command must be given in full. `engine` "" is a
+    base on which engines are built. In `cuda`, `os` and `python`, {name} stands for a group of
+    `tag`.
     """
 
     repository: str

@@ -9,6 +9,7 @@ from doctor.findings import Finding, Severity, Verdict
 from doctor.report import Fleet, Report, Style
 from doctor.report.clean import clean_line
 from doctor.report.fingerprint import is_known
+from doctor.report.place import place
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -57,7 +58,7 @@ def _line(report: Report, target: str, finding: Finding, known: bool) -> str:
     for remedy in finding.remedies[:1]:
         text += f"\nfix: {remedy.action}"
         text += "".join(f"\n$ {command}" for command in remedy.commands)
-    return _command(command, {**_place(report), **title}, text)
+    return _command(command, {**_place(report, finding), **title}, text)
 
 
 def _undecided(report: Report) -> list[str]:
@@ -71,8 +72,9 @@ def _undecided(report: Report) -> list[str]:
     return lines
 
 
-def _place(report: Report) -> dict[str, str]:
-    return {"file": report.paths[0], "line": "1"} if report.paths else {}
+def _place(report: Report, finding: Finding | None = None) -> dict[str, str]:
+    found = place(report, finding)
+    return {"file": found[0], "line": str(found[1])} if found else {}
 
 
 def _hidden(report: Report) -> list[str]:

@@ -15,6 +15,7 @@ from doctor.report.clean import clean, clean_line
 from doctor.report.fingerprint import fingerprint, is_known
 from doctor.report.markdown import escape
 from doctor.report.pages import parts, summary
+from doctor.report.place import place
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -98,9 +99,10 @@ def _location(report: Report, target: str, finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {
         "logicalLocations": [{"fullyQualifiedName": where, "kind": "resource"}]
     }
-    if report.paths:
-        artifact = {"uri": _uri(report.paths[0])}
-        location["physicalLocation"] = {"artifactLocation": artifact, "region": {"startLine": 1}}
+    found = place(report, finding)
+    if found is not None:
+        artifact, region = {"uri": _uri(found[0])}, {"startLine": found[1]}
+        location["physicalLocation"] = {"artifactLocation": artifact, "region": region}
     return location
 
 
