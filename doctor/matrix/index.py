@@ -7,42 +7,28 @@ wheel (PEP 658), else by reading ranges of the wheel's own end.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from doctor.errors import RemoteError
+from doctor.matrix.index_page import (
+    METADATA_LIMIT,
+    PAGE_LIMIT,
+    IndexFile,
+    NotFetched,
+    listed,
+)
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2"
-PAGE_LIMIT, METADATA_LIMIT = 64 << 20, 4 << 20
 _TIMEOUT_S = 20
 _SAFE = "/%:@!$&'()*+,;=~-._"
-
-
-class NotFetched(Exception):  # noqa: N818 - an answer about one file, not a failure of the work
-    """One thing could not be had; the rest of the work goes on."""
-
-
-@dataclass(frozen=True)
-class IndexFile:
-    """One file of a project, as the index lists it."""
-
-    name: str
-    url: str
-    sha256: str = ""
-    size: int | None = None
-    requires_python: str = ""
-    uploaded: str = ""
-    yanked: bool = False
-    metadata: str | None = None
 
 
 @dataclass
@@ -69,7 +55,7 @@ class Index:
         address = f"{self.url.rstrip('/')}/{name}/"
         body, kind, final = self._get(address, {"Accept": _ACCEPT}, PAGE_LIMIT)
         if "json" in kind:
-            return tuple(_listed(body, final))
+            return tuple(listed(body, final))
         from doctor.matrix.index_html import anchors
 
         return tuple(anchors(body.decode("utf-8", "replace"), final))
@@ -185,52 +171,3 @@ class _SameLogin(HTTPRedirectHandler):
             for name, value in self._index.login(address).items():
                 found.add_unredirected_header(name, value)
         return found
-
-
-def _listed(body: bytes, base: str) -> Iterator[IndexFile]:
-    """Files of a JSON page (PEP 691); what is not of its form is left out."""
-    try:
-        page = json.loads(body)
-        files = page["files"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        files = None
-    if not isinstance(files, list):
-        raise NotFetched("the index's page is not one of a package index")
-    for entry in files:
-        if isinstance(entry, dict) and isinstance(entry.get("filename"), str):
-            yield _file(entry, base)
-
-
-def _file(entry: dict[str, Any], base: str) -> IndexFile:
-    hashes = entry.get("hashes")
-    size = entry.get("size")
-    return IndexFile(
-        name=entry["filename"],
-        url=joined(base, str(entry.get("url") or "")),
-        sha256=_sha256(hashes),
-        size=size if isinstance(size, int) and size > 0 else None,
-        requires_python=str(entry.get("requires-python") or "")[:200],
-        uploaded=str(entry.get("upload-time") or "")[:10],
-        yanked=bool(entry.get("yanked")),
-        metadata=_announced(entry.get("core-metadata", entry.get("dist-info-metadata"))),
-    )
-
-
-def joined(base: str, url: str) -> str:
-    """The address that a page means; "" for what is none."""
-    try:
-        return urljoin(base, url)
-    except ValueError:
-        return ""
-
-
-def _sha256(hashes: Any) -> str:
-    found = str(hashes.get("sha256", "")) if isinstance(hashes, dict) else ""
-    return found if len(found) == 64 and all(c in "0123456789abcdef" for c in found) else ""
-
-
-def _announced(value: Any) -> str | None:
-    """The hash of the metadata file, "" if it is announced without one, None if it is not."""
-    if isinstance(value, dict):
-        return _sha256(value)
-    return "" if value is True else None

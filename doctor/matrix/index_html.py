@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from doctor.matrix.index import IndexFile, joined
+from doctor.matrix.index_page import IndexFile, joined
 
 _MOST = 200_000
 

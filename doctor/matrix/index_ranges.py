@@ -5,18 +5,29 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from typing import Protocol
 
-from doctor.matrix.index import METADATA_LIMIT, PAGE_LIMIT, Index, NotFetched
+from doctor.matrix.index_page import METADATA_LIMIT, PAGE_LIMIT, NotFetched
 
 _TAIL = 256 << 10
 _BLOCK = 64 << 10
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
+class Spans(Protocol):
+    """Whoever can tell the size of a file and fetch parts of it."""
+
+    def size(self, url: str) -> int:
+        """Bytes of the file."""
+
+    def span(self, url: str, first: int, last: int) -> bytes:
+        """Bytes from `first` to `last`, both included."""
+
+
 class RangeFile(io.RawIOBase):
     """A remote file that is read in spans; what was read is kept."""
 
-    def __init__(self, index: Index, url: str, size: int | None) -> None:
+    def __init__(self, index: Spans, url: str, size: int | None) -> None:
         super().__init__()
         self._index = index
         self._url = url

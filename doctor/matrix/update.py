@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from doctor.errors import UsageError
 from doctor.facts import Version
-from doctor.matrix.index import Index, IndexFile, NotFetched
+from doctor.matrix.index import Index
+from doctor.matrix.index_page import IndexFile, NotFetched
 from doctor.matrix.learnt import write_learnt
 from doctor.matrix.model import Release
 from doctor.matrix.query import Matrix

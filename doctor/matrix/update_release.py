@@ -8,7 +8,7 @@ from email.message import Message
 from email.parser import HeaderParser
 
 from doctor.facts import Specifier, Version
-from doctor.matrix.index import IndexFile
+from doctor.matrix.index_page import IndexFile
 from doctor.matrix.model import Artefact, Confidence, Release
 
 _WHEEL = re.compile(

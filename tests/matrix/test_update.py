@@ -11,7 +11,8 @@ import pytest
 from doctor.errors import MatrixError, RemoteError, UsageError
 from doctor.facts import Version
 from doctor.matrix import Matrix, load_matrix
-from doctor.matrix.index import Index, IndexFile, NotFetched
+from doctor.matrix.index import Index
+from doctor.matrix.index_page import IndexFile, NotFetched
 from doctor.matrix.learnt import learnt_files, learnt_folder
 from doctor.matrix.update import Outcome, Updater, projects
 from doctor.updating import index_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from doctor.matrix import load_matrix
-from doctor.matrix.index import IndexFile
+from doctor.matrix.index_page import IndexFile
 from doctor.matrix.learnt import write_learnt
 from doctor.matrix.update_release import release_of
 from doctor.stack.model import POSSIBLE, Ask, Resolution
