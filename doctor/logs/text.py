@@ -17,7 +17,7 @@ from doctor.facts.model import LOG_LIMIT
 
 LINE_LIMIT = 4096
 # Of a longer line, what is looked at around a literal.
-AROUND = 1024
+AROUND = 512
 WHOLE_LIMIT = 96 << 10
 
 # Of a long log only lines with one of these words are searched: errors say so.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -93,12 +92,12 @@ def test_ids_are_unique() -> None:
 
 @pytest.mark.parametrize("signature", MATRIX.signatures, ids=lambda s: str(s.id))
 def test_pattern_is_linear(signature: Signature) -> None:
-    """A line made to be slow for the pattern must not be."""
-    literal = (*signature.any, *signature.all)[0]
-    lines = "\n".join(f"{literal} {char * 3900}" for char in "a0 .(-_é")
-    start = time.process_time()
-    find_matches(lines, (signature,))
-    assert time.process_time() - start < 0.5
+    """Without an anchor a pattern is tried at every letter: each try must end soon."""
+    parts = re.sub(r"\\.|\[(?:\\.|[^\]])*\]", "x", signature.pattern)
+    if not parts.startswith("^(?!"):
+        assert re.search(r"[*+]|\{\d+,\}", parts) is None
+    widest = (int(number) for number in re.findall(r",(\d+)\}", parts))
+    assert max(widest, default=0) <= 300
 
 
 def test_a_warning_alone_makes_no_error() -> None:
