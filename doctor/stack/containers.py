@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
-from doctor.facts import CodeTarget, Facts, Specifier, Version
+from doctor.facts import CodeTarget, Facts, MissingFact, Specifier, Version
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import ContainerImage
 from doctor.matrix.model import Claim, Release
 from doctor.matrix.ranges import covers
+from doctor.rules import amd_cards
 from doctor.stack.model import Candidate, Torch
 from doctor.stack.setting import Setting, newest_python
 from doctor.stack.torch_choice import exact_pin
@@ -43,8 +45,19 @@ def _is_tagged(matrix: Matrix, row: ContainerImage, version: Version | None) -> 
 def _serves(row: ContainerImage, setting: Setting, matrix: Matrix) -> bool:
     if row.vendor != setting.vendor or (row.archs and setting.arch not in ("", *row.archs)):
         return False
-    wanted = row.extra.get("npu")
-    return wanted is None or wanted in _generations(setting.facts, matrix)
+    generation, target = row.extra.get("npu"), row.extra.get("gfx")
+    if target is not None and target not in _targets(setting.facts, matrix):
+        return False
+    return generation is None or generation in _generations(setting.facts, matrix)
+
+
+def _targets(facts: Facts, matrix: Matrix) -> set[str]:
+    """The gfx targets of the host's AMD devices, as far as they are known."""
+    found = set()
+    for device in facts.devices.value or ():
+        with suppress(MissingFact):
+            found.add(amd_cards.target(device, matrix).fact)
+    return found
 
 
 def _generations(facts: Facts, matrix: Matrix) -> set[str]:
