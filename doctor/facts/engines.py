@@ -12,6 +12,7 @@ ENGINE_ORDER = (
     "tgi",
     "lmdeploy",
     "llama-cpp-python",
+    "xllamacpp",
     "llama.cpp",
     "ollama",
     "onnxruntime",

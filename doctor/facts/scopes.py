@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from doctor.facts.codes import Kernels
+from doctor.facts.host import Limits
 from doctor.facts.reading import UNSTATED, Reading
 from doctor.facts.record import Record
 from doctor.facts.version import Version
@@ -172,6 +173,8 @@ class Workload(Record):
     `model` holds keys of the model's config.json that were read (architectures,
     num_attention_heads, quantization_config ...); `measured` figures that the engine
     itself printed, in GiB or tokens; `plan` facts of a serialized TensorRT engine.
+    `limits` are those of its process; `libraries` the drivers and runtimes that its processes
+    have mapped: a path that ends in " (deleted)" was replaced on disk since.
     """
 
     id: str
@@ -185,3 +188,5 @@ class Workload(Record):
     model: Reading[dict[str, Any]] = UNSTATED
     measured: Reading[dict[str, float]] = UNSTATED
     plan: Reading[dict[str, str]] = UNSTATED
+    limits: Limits = Limits()
+    libraries: Reading[tuple[str, ...]] = UNSTATED

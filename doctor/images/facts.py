@@ -24,9 +24,9 @@ from doctor.images.host import ImageHost, ImageLibraries
 from doctor.images.reading import Opened
 from doctor.images.tree import ImageTree
 from doctor.probes import nvidia_libraries, scopes, system
+from doctor.probes.engine_names import distributions_of, engine_of
 from doctor.probes.environment import allowed
 from doctor.probes.library_survey import Survey
-from doctor.probes.engine_names import distributions_of, engine_of
 
 _BACK_END = re.compile(r"libggml-(?:cuda|hip)[^/]*\.so(?:\.\d+)*")
 _SHEBANG = re.compile(r"#!\s*(/\S+)")

@@ -231,7 +231,7 @@ PROBES = (
         _worlds,
         (),
         _each("scopes", "python packages torch env shm_mib absent libc devices_visible image")
-        + _each("workloads", "engine version args env"),
+        + _each("workloads", "engine version args env limits libraries"),
     ),
     Probe("libraries", _libraries, (), ("scopes.binaries", "scopes.libcuda")),
 )

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from doctor.facts import ImageRef, Missing, Reading, Scope, Version, missing, seen
 from doctor.probes import scopes, system
+from doctor.probes.engine_names import distributions_of
 from doctor.probes.files import relay
 from doctor.probes.host import Host
-from doctor.probes.processes import EngineProcess, distributions_of
+from doctor.probes.processes import EngineProcess
 from doctor.probes.rooted import RootedHost
 
 # Nodes through which an accelerator is used; nvidiactl and the like alone are none.

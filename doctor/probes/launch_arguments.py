@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from doctor.facts.arguments import argument_name
@@ -20,12 +21,34 @@ _SHORT = {
         "cache_type_k": "kv_cache_dtype",
         "hf_repo": "model",
     },
-    "tgi": {"max_total_tokens": "max_model_len"},
+    "ollama": {"parallel": "max_num_seqs"},
+    "tgi": {
+        "max_total_tokens": "max_model_len",
+        "cuda_memory_fraction": "gpu_memory_utilization",
+    },
     "tensorrt-llm": {"max_batch_size": "max_num_seqs"},
 }
 # The word after which an engine takes the model without an option.
 _MODEL_AFTER = {"serve": ("vllm", "tensorrt-llm"), "api_server": ("lmdeploy",)}
 _WORDS = frozenset({"quantization", "dtype", "kv_cache_dtype", "attention_backend", "load_format"})
+# Variables that stand for options: each by its name, or all that begin with a word.
+_VARIABLES = {
+    "tgi": {
+        "MODEL_ID": "model_id",
+        "NUM_SHARD": "num_shard",
+        "QUANTIZE": "quantize",
+        "DTYPE": "dtype",
+        "MAX_TOTAL_TOKENS": "max_total_tokens",
+        "CUDA_MEMORY_FRACTION": "cuda_memory_fraction",
+    },
+    "ollama": {
+        "OLLAMA_CONTEXT_LENGTH": "num_ctx",
+        "OLLAMA_NUM_PARALLEL": "parallel",
+        "OLLAMA_KV_CACHE_TYPE": "kv_cache_dtype",
+        "OLLAMA_FLASH_ATTENTION": "flash_attn",
+    },
+}
+_PREFIXES = {"llama.cpp": "LLAMA_ARG_"}
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{0,12})?")
 _HIDDEN = frozenset({"api_key", "api_keys", "hf_token", "admin_api_key", "ssl_keyfile_password"})
 _MOST = 200
@@ -49,6 +72,16 @@ def parse_arguments(engine: str, argv: tuple[str, ...]) -> dict[str, Any]:
         if name and len(args) < _MOST:
             args[name] = _value(name, value) if equals else True
     return args
+
+
+def from_environment(engine: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """What variables state in place of options, under the same names."""
+    named = _VARIABLES.get(engine, {})
+    prefix = _PREFIXES.get(engine, "\0")
+    pairs = ((named.get(name) or name.removeprefix(prefix), name) for name in sorted(env))
+    stated = ((option, name) for option, name in pairs if option != name)
+    found = {_neutral(engine, option): _value(option, env[name]) for option, name in stated}
+    return {name: value for name, value in found.items() if name}
 
 
 def hide_secrets(argv: tuple[str, ...]) -> tuple[str, ...]:

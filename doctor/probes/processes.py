@@ -1,47 +1,24 @@
-"""Engines that run on this host, recognised by their command lines."""
+"""Engines that run on this host: their main processes, and what belongs to each."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Optional
 
 from doctor.facts import Missing, Reading, missing, seen
+from doctor.probes import process_maps
+from doctor.probes.engine_names import base, engine_of, is_python, title_of
 from doctor.probes.environment import allowed
 from doctor.probes.files import relay
-from doctor.probes.host import Host
+from doctor.probes.host import FileStat, Host
 
 _COMMAND_LIMIT = 1 << 16
-# What stands in a command line: a module after -m, a program, or a program and its verb.
-_MODULES = {
-    "vllm.entrypoints": "vllm",
-    "sglang.launch_server": "sglang",
-    "llama_cpp.server": "llama-cpp-python",
-    "tensorrt_llm": "tensorrt-llm",
-    "lmdeploy": "lmdeploy",
-    "mlx_lm.server": "mlx",
-}
-_PROGRAMS = {
-    "text-generation-launcher": "tgi",
-    "llama-server": "llama.cpp",
-    "trtllm-serve": "tensorrt-llm",
-    "mindieservice_daemon": "mindie",
-    "mlx_lm.server": "mlx",
-}
-_VERBS = {
-    ("vllm", "serve"): "vllm",
-    ("sglang", "serve"): "sglang",
-    ("ollama", "serve"): "ollama",
-    ("ollama", "runner"): "ollama",
-    ("lmdeploy", "serve"): "lmdeploy",
-}
-# Distributions that bring an engine and are not called after it.
-_CARRIERS = {
-    "tgi": ("text-generation-server",),
-    "llama.cpp": ("xllamacpp",),
-    "mlx": ("mlx-lm",),
-}
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?")
+_MOST_ANCESTORS = 32
+# Engines whose first process only hands requests on: each process below it holds a model.
+_ROUTERS = frozenset({"ollama", "llama.cpp"})
+_MODEL_OPTIONS = ("--model", "-m", "--model-path", "-hf", "--hf-repo")
 _CONTAINER = re.compile(r"(?:docker[-/]|libpod[-/]|cri-containerd-|/)([0-9a-f]{64})")
 
 
@@ -49,7 +26,9 @@ _CONTAINER = re.compile(r"(?:docker[-/]|libpod[-/]|cri-containerd-|/)([0-9a-f]{6
 class EngineProcess:
     """A running engine; `python` is the interpreter that its command line names, if any.
 
-    `container` is the id of the container that it runs in, "" for none.
+    `container` is the id of the container that it runs in, "" for none. `title` is the
+    name that the process took, which hides its arguments. `parts` are the processes below
+    it that are of the same engine.
     """
 
     pid: int
@@ -57,10 +36,12 @@ class EngineProcess:
     argv: tuple[str, ...]
     python: str = ""
     container: str = ""
+    title: str = ""
+    parts: tuple[int, ...] = ()
 
 
 def read(host: Host) -> Reading[tuple[EngineProcess, ...]]:
-    """The engines' main processes; a process of an engine's own child is left out."""
+    """The engines' main processes; those that an engine starts for itself are its parts."""
     names = host.list_dir("/proc")
     if names.value is None:
         return relay(names)
@@ -71,16 +52,72 @@ def read(host: Host) -> Reading[tuple[EngineProcess, ...]]:
     for pid in pids:
         argv = parse_cmdline(host.read_text(f"/proc/{pid}/cmdline", _COMMAND_LIMIT).value or "")
         engine = engine_of(argv)
-        if engine and not _is_child(host, pid, found):
-            container = container_of(host.read_text(f"/proc/{pid}/cgroup", 1 << 14).value or "")
-            python = "" if container else _interpreter(host, pid, argv)
-            found[pid] = EngineProcess(pid, engine, argv, python, container)
-    return seen(tuple(found.values()), "/proc")
+        if engine:
+            found[pid] = EngineProcess(pid, engine, argv, title=title_of(argv))
+    top = host.stat("/").value if found else None
+    return seen(tuple(_placed(host, p, top) for p in _mains(host, found)), "/proc")
 
 
-def distributions_of(engine: str) -> tuple[str, ...]:
-    """Names of the distributions that may bring an engine."""
-    return (engine, re.sub(r"[^a-z0-9]+", "-", engine), *_CARRIERS.get(engine, ()))
+def _mains(host: Host, found: dict[int, EngineProcess]) -> Iterator[EngineProcess]:
+    """Processes that no process of the same engine stands above, with what is below them."""
+    above = {pid: _ancestor(host, pid, found) for pid in found}
+    for pid, process in found.items():
+        if above[pid] is not None:
+            continue
+        parts = tuple(p for p in found if pid in _chain(p, above))
+        serving = [found[p] for p in parts if above[p] == pid and _names_model(found[p].argv)]
+        if process.engine in _ROUTERS and serving and not _names_model(process.argv):
+            yield from serving
+        else:
+            yield replace(process, parts=parts)
+
+
+def _ancestor(host: Host, pid: int, found: dict[int, EngineProcess]) -> Optional[int]:
+    """The nearest process above that is of the same engine; shells may stand between."""
+    above = pid
+    for _ in range(_MOST_ANCESTORS):
+        above = parse_parent(host.read_text(f"/proc/{above}/stat", 4096).value)
+        if above <= 1 and above not in found:
+            return None
+        if above in found and found[above].engine == found[pid].engine:
+            return above if above != pid else None
+    return None
+
+
+def _chain(pid: int, above: dict[int, Optional[int]]) -> Iterator[int]:
+    """All that stand above a process; the table may be of several moments, and so a circle."""
+    passed = {pid}
+    place = above[pid]
+    while place is not None and place not in passed:
+        yield place
+        passed.add(place)
+        place = above[place]
+
+
+def _names_model(argv: tuple[str, ...]) -> bool:
+    return any(word.partition("=")[0] in _MODEL_OPTIONS for word in argv[1:])
+
+
+def _placed(host: Host, process: EngineProcess, top: Optional[FileStat]) -> EngineProcess:
+    """The process with the container that it runs in, or the Python that runs it."""
+    pid = process.pid
+    container = container_of(host.read_text(f"/proc/{pid}/cgroup", 1 << 14).value or "")
+    if not container and _has_own_root(host, pid, top):
+        container = f"process-{pid}"
+    return replace(
+        process, container=container, python="" if container else _interpreter(host, process)
+    )
+
+
+def _has_own_root(host: Host, pid: int, top: Optional[FileStat]) -> bool:
+    """True if the process sees another system: containers without a control group of their own.
+
+    A service with a private /tmp has its own mounts, and still the root of the host.
+    """
+    root = host.stat(f"/proc/{pid}/root/").value
+    if root is None or top is None:
+        return False
+    return (root.device, root.inode) != (top.device, top.inode)
 
 
 def environ_of(host: Host, pid: int) -> Reading[dict[str, str]]:
@@ -93,40 +130,9 @@ def environ_of(host: Host, pid: int) -> Reading[dict[str, str]]:
 
 
 def parse_cmdline(text: str) -> tuple[str, ...]:
-    """Read /proc/PID/cmdline: arguments that end in NUL."""
-    return tuple(text.rstrip("\0").split("\0")) if text.strip("\0") else ()
-
-
-def engine_of(argv: tuple[str, ...]) -> str:
-    """The engine that a command line starts, or ""."""
-    words = argv
-    if words and _PYTHON.fullmatch(_base(words[0])):
-        words = _after_options(words[1:])
-        if words[:1] == ("-m",) and len(words) > 1:
-            return _by_module(words[1], words[2:])
-    if not words:
-        return ""
-    program = _base(words[0])
-    by_verb = _VERBS.get((program, words[1])) if len(words) > 1 else None
-    return by_verb or _PROGRAMS.get(program, "")
-
-
-def _by_module(module: str, rest: tuple[str, ...]) -> str:
-    for prefix, engine in _MODULES.items():
-        if module == prefix or module.startswith(prefix + "."):
-            return engine
-    return _VERBS.get((module.partition(".")[0], rest[0]), "") if rest else ""
-
-
-def _after_options(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Pass over options of the interpreter itself, such as -u or -X dev."""
-    while words and words[0].startswith("-") and words[0] != "-m":
-        words = words[2:] if words[0] in ("-X", "-W") else words[1:]
-    return words
-
-
-def _base(path: str) -> str:
-    return path.rpartition("/")[2]
+    """Read /proc/PID/cmdline: arguments that end in NUL; a title is padded with blanks."""
+    words = tuple(text.rstrip("\0").split("\0")) if text.strip("\0") else ()
+    return (words[0].rstrip(" "),) if len(words) == 1 else words
 
 
 def container_of(cgroup: str) -> str:
@@ -135,21 +141,20 @@ def container_of(cgroup: str) -> str:
     return match[1] if match else ""
 
 
-def _is_child(host: Host, pid: int, found: dict[int, EngineProcess]) -> bool:
-    return bool(found) and parse_parent(host.read_text(f"/proc/{pid}/stat", 4096).value) in found
-
-
 def parse_parent(stat: Optional[str]) -> int:
     """Field 4 of /proc/PID/stat; 0 if it cannot be read."""
     fields = (stat or "").rpartition(") ")[2].split()
     return int(fields[1]) if len(fields) > 1 and re.fullmatch(r"[0-9]{1,10}", fields[1]) else 0
 
 
-def _interpreter(host: Host, pid: int, argv: tuple[str, ...]) -> str:
-    """The Python of the command line, else that of the environment that was active."""
-    if not _PYTHON.fullmatch(_base(argv[0])):
+def _interpreter(host: Host, process: EngineProcess) -> str:
+    """The Python of the command line, of the environment that was active, or of the libraries."""
+    program = process.argv[0]
+    if is_python(program) and program.startswith("/"):
+        return program
+    if not is_python(program) and not process.title:
         return ""
-    if argv[0].startswith("/"):
-        return argv[0]
-    root = (environ_of(host, pid).value or {}).get("VIRTUAL_ENV", "")
-    return f"{root}/bin/{_base(argv[0])}" if root else ""
+    name = "python3" if process.title else base(program)
+    active = (environ_of(host, process.pid).value or {}).get("VIRTUAL_ENV", "")
+    root = active or process_maps.environment_root(host, process.pid)
+    return f"{root}/bin/{name}" if root else ""

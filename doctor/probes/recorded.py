@@ -5,7 +5,7 @@ A recording is a folder:
     files/...       files with their text, at their paths
     paths.json      {path: reason | [names] | {stat}}: folders by their names, things that
                     have no text here, and why something could not be read ("missing" in
-                    a stat: why its content could not)
+                    a stat: why its content could not; "names": what a folder holds)
     links.json      {path: where the link leads}
     commands.json   [{"argv": [...], "returncode": 0, "stdout": text or lines, "stderr": ...}
                     or {"argv": [...], "missing": reason}]
@@ -75,8 +75,8 @@ class RecordedHost:
         reason = self._content_reason(real)
         if reason is not None:
             return missing(reason, path)
-        names = self._paths.get(real)
-        if isinstance(names, list):
+        names = _listed(self._paths.get(real))
+        if names is not None:
             return seen(tuple(sorted(names)), path)
         if real in self._names:
             return seen(tuple(sorted(self._names[real])), path)
@@ -104,7 +104,7 @@ class RecordedHost:
             return missing(self._reason(real) or self._unlisted, path)
         stated = self._paths.get(real)
         given = stated if isinstance(stated, dict) else {}
-        mode = _FOLDER if real in self._names or isinstance(stated, list) else _FILE
+        mode = _FOLDER if real in self._names or _listed(stated) is not None else _FILE
         size = os.path.getsize(self._files + real) if os.path.isfile(self._files + real) else 0
         fields = ("device", "inode", "size", "mtime_ns", "ctime_ns", "mode", "uid", "gid")
         default = dict.fromkeys(fields, 0)
@@ -201,9 +201,16 @@ class RecordedHost:
                 found.setdefault(parent or "/", set()).add(name)
                 parent, _, name = parent.rpartition("/")
         for path, stated in self._paths.items():
-            if isinstance(stated, list):
-                found[path] = set(stated)
+            listed = _listed(stated)
+            if listed is not None:
+                found[path] = set(listed)
         return found
+
+
+def _listed(stated: Any) -> Optional[list[str]]:
+    """The names that a folder was recorded with, alone or beside its stat."""
+    names = stated.get("names") if isinstance(stated, dict) else stated
+    return names if isinstance(names, list) else None
 
 
 def _load(folder: str, name: str, default: Any) -> Any:

@@ -17,84 +17,17 @@ from doctor.errors import UsageError
 from doctor.facts import Facts, Missing, Reading, to_wire
 from doctor.probes.collect import Options, collect
 from doctor.probes.condense import condense, condense_answer, condense_info, condense_names
+from doctor.probes.engine_names import engine_of
 from doctor.probes.environment import cut_secret
-from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat, Host
+from doctor.probes.host import CommandResult, FileStat, Host
 from doctor.probes.launch_arguments import hide_secrets
-from doctor.probes.processes import engine_of, environ_of, parse_cmdline
+from doctor.probes.processes import environ_of, parse_cmdline, parse_parent
+from doctor.probes.recording_host import RecordingHost
 from doctor.probes.rooted import resolve
 from doctor.probes.scrub import Scrubber
 
 _NAME_A_FOLDER = "name a folder that can be made"
 _PROCESS = re.compile(r"/proc/(\d+)(?:/|$)")
-
-
-class RecordingHost:
-    """Passes every question on to another host and keeps the answers."""
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.texts: dict[str, Reading[str]] = {}
-        self.folders: dict[str, Reading[tuple[str, ...]]] = {}
-        self.links: dict[str, Reading[str]] = {}
-        self.targets: dict[str, Reading[str]] = {}
-        self.stats: dict[str, Reading[FileStat]] = {}
-        self.disks: dict[str, Reading[DiskUsage]] = {}
-        self.commands: dict[tuple[str, ...], Reading[CommandResult]] = {}
-        self.sockets: dict[tuple[str, str], Reading[str]] = {}
-        self.drivers: dict[str, Reading[dict[str, object]]] = {}
-
-    def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
-        """Pass on and keep; of two readings the longer one."""
-        answer = self.host.read_text(path, limit)
-        known = self.texts.get(path)
-        if known is None or len(answer.value or "") > len(known.value or ""):
-            self.texts[path] = answer
-        return answer
-
-    def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
-        """Pass on and keep."""
-        return self.folders.setdefault(path, self.host.list_dir(path))
-
-    def real_path(self, path: str) -> Reading[str]:
-        """Pass on and keep."""
-        return self.links.setdefault(path, self.host.real_path(path))
-
-    def link(self, path: str) -> Reading[str]:
-        """Pass on and keep."""
-        return self.targets.setdefault(path, self.host.link(path))
-
-    def stat(self, path: str) -> Reading[FileStat]:
-        """Pass on and keep."""
-        return self.stats.setdefault(path, self.host.stat(path))
-
-    def disk(self, path: str) -> Reading[DiskUsage]:
-        """Pass on and keep."""
-        return self.disks.setdefault(path, self.host.disk(path))
-
-    def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:
-        """Pass on and keep."""
-        return self.commands.setdefault(argv, self.host.run(argv, timeout_s))
-
-    def get(self, socket: str, target: str, timeout_s: float = 5.0) -> Reading[str]:
-        """Pass on and keep."""
-        key = (socket, target)
-        return self.sockets.setdefault(key, self.host.get(socket, target, timeout_s))
-
-    def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:
-        """Pass on and keep."""
-        return self.drivers.setdefault("nvml.json", self.host.nvml(timeout_s))
-
-    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:
-        """Pass on and keep."""
-        return self.drivers.setdefault("dcmi.json", self.host.dcmi(folders, timeout_s))
-
-    def environ(self) -> dict[str, str]:
-        """Pass on."""
-        return self.host.environ()
-
-    def local_path(self, path: str) -> Optional[str]:
-        """Pass on; the content of binaries is not recorded."""
-        return self.host.local_path(path)
 
 
 def record(host: Host, folder: str, options: Optional[Options] = None) -> Facts:
@@ -195,7 +128,9 @@ class _Writer:
 
     def _is_kept(self, path: str) -> bool:
         match = _PROCESS.match(path)
-        return match is None or match[1] == "1" or match[1] in self.engines
+        if match is None or match[1] == "1" or match[1] in self.engines:
+            return True
+        return path == f"/proc/{match[1]}/stat"
 
     def _place(self, path: str) -> str:
         """Where the recorded host will look for a path."""
@@ -230,16 +165,18 @@ class _Writer:
                 found.setdefault(self._place(path), {})
         for path, stat in self.answers.stats.items():
             if stat.value is not None and self._is_kept(path):
-                kept = {"size": stat.value.size, "mode": stat.value.mode}
-                found[self._place(path)] = {**kept, "uid": stat.value.uid, "gid": stat.value.gid}
+                found[self._place(path)] = _stat(path, stat.value)
         for path, text in self.answers.texts.items():
             place = self._place(path)
             if not text.is_known and not text.is_absent and place in found:
                 found[place]["missing"] = _reason(text)["missing"]
         for path, names in self.answers.folders.items():
             if names.value is not None and self._is_kept(path):
-                kept_names = condense_names(path, names.value)
-                found[self._place(path)] = [n for n in kept_names if self._is_kept(f"{path}/{n}")]
+                known = condense_names(path, names.value)
+                kept = [name for name in known if self._is_kept(f"{path}/{name}")]
+                stated = found.get(self._place(path), {})
+                # Which system a process sees is told by the identity of its root.
+                found[self._place(path)] = {**stated, "names": kept} if "inode" in stated else kept
         return found
 
     def _sockets(self) -> dict[str, dict[str, Any]]:
@@ -261,6 +198,9 @@ class _Writer:
         match = _PROCESS.match(path)
         if match and match[1] in self.engines:
             text = self._of_process(path, match[1], text)
+        elif match and path.endswith("/stat") and match[1] != "1":
+            # What stands above an engine: its place in the tree, not its name.
+            text = f"{match[1]} (process) S {parse_parent(text)}\n"
         self.written.add("files")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "w", encoding="utf-8", newline="") as file:
@@ -281,6 +221,12 @@ class _Writer:
             # Facts keep their order: their schema comes first.
             json.dump(self.scrub.tree(value), file, indent=1, sort_keys=name != "facts.json")
             file.write("\n")
+
+
+def _stat(path: str, stat: FileStat) -> dict[str, int]:
+    kept = {"size": stat.size, "mode": stat.mode, "uid": stat.uid, "gid": stat.gid}
+    is_root = path == "/" or path.endswith("/root/")
+    return {**kept, "device": stat.device, "inode": stat.inode} if is_root else kept
 
 
 def _reason(answer: Reading[Any]) -> dict[str, str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 from doctor.facts import Missing, Reading, Scope, Version, Workload, missing, seen
+from doctor.probes import limits, process_maps
+from doctor.probes.engine_names import distributions_of
 from doctor.probes.host import Host
-from doctor.probes.launch_arguments import parse_arguments
-from doctor.probes.processes import EngineProcess, distributions_of, environ_of
+from doctor.probes.launch_arguments import from_environment, parse_arguments
+from doctor.probes.processes import EngineProcess, environ_of
+
+# Variables in which images state the version of what they carry.
+_STATED_IN = {"tritonserver": ("TRITON_SERVER_VERSION", "NVIDIA_TRITON_SERVER_VERSION")}
 
 
 def read(
@@ -26,7 +31,7 @@ def read(
 
                 boxes[name] = container_scope.read(host, process, env, name)
             scope = boxes[name]
-        workloads.append(_workload(process, env, scope))
+        workloads.append(_workload(host, process, env, scope))
     return tuple(workloads), tuple(boxes.values())
 
 
@@ -41,21 +46,35 @@ def _scope_of(process: EngineProcess, scopes: tuple[Scope, ...]) -> Optional[Sco
 
 
 def _workload(
-    process: EngineProcess, env: Reading[dict[str, str]], scope: Optional[Scope]
+    host: Host, process: EngineProcess, env: Reading[dict[str, str]], scope: Optional[Scope]
 ) -> Workload:
-    at = f"/proc/{process.pid}/cmdline"
     return Workload(
         id=f"{process.engine}:{process.pid}",
         engine=process.engine,
         scope=scope.id if scope else "host",
         pid=process.pid,
-        version=_version(process.engine, scope),
-        args=seen(parse_arguments(process.engine, process.argv), at),
+        version=_version(process.engine, scope, env),
+        args=_arguments(process, env),
         env=env,
+        limits=limits.of_process(host, process.pid),
+        libraries=process_maps.read(host, (process.pid, *process.parts)),
     )
 
 
-def _version(engine: str, scope: Optional[Scope]) -> Reading[Version]:
+def _arguments(process: EngineProcess, env: Reading[dict[str, str]]) -> Reading[dict[str, Any]]:
+    """The options of the command line, before those that variables give."""
+    at = f"/proc/{process.pid}/cmdline"
+    if process.title:
+        return missing(Missing.NOT_READABLE, f"{at}: the process is named {process.title[:60]}")
+    stated = from_environment(process.engine, env.value or {})
+    return seen({**stated, **parse_arguments(process.engine, process.argv)}, at)
+
+
+def _version(engine: str, scope: Optional[Scope], env: Reading[dict[str, str]]) -> Reading[Version]:
+    for name in _STATED_IN.get(engine, ()):
+        version = Version.maybe((env.value or {}).get(name))
+        if version is not None:
+            return seen(version, env.at)
     if scope is None:
         return missing(Missing.NOT_STATED)
     package = scope.package(*distributions_of(engine))

@@ -22,7 +22,7 @@ _BINDINGS = "pynvml.py"
 # What builds the archive, and what only writes recordings and reads them.
 _NOT_SHIPPED = (
     *("zipapp.py", "zipapp_main.py", "zipapp_pruning.py"),
-    *("condense.py", "recorded.py", "recording.py", "scrub.py"),
+    *("condense.py", "recorded.py", "recording.py", "recording_host.py", "scrub.py"),
 )
 # The files that say what is asked of NVML.
 _ASKING = ("probes/nvml.py", "probes/nvml_questions.py")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
-from doctor.facts import Missing, MissingFact, Reading
+from doctor.facts import Limits, Missing, MissingFact, Reading
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import each
@@ -195,7 +195,8 @@ def disk_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def limits_too_low(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The limit of open files or of locked memory is below what the engine asks for.
 
-    What: the limits of the process against those that the engine's project names.
+    What: the limits of the engine's process, or of those started from here while it does
+        not run, against those that the engine's project names.
     Why: under load each connection takes a file ("Too many open files"); pinned and RDMA
         memory counts against the limit of locked memory.
     How to fix: raise the limit in the unit, the container or the shell.
@@ -203,10 +204,14 @@ def limits_too_low(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: sources of the engines (claims in the matrix).
     """
     found = engine(case, matrix)
+    own = case.workload.limits if case.workload is not None else Limits()
+    here = case.facts.host.limits
+    files = own.open_files if own.open_files.is_known else here.open_files
+    memory = own.locked_memory_kib if own.locked_memory_kib.is_known else here.locked_memory_kib
     yield from each(
         (
-            lambda: _below(matrix, found, "open-files", case.facts.host.limits.open_files),
-            lambda: _below(matrix, found, "memlock-kib", case.facts.host.limits.locked_memory_kib),
+            lambda: _below(matrix, found, "open-files", files),
+            lambda: _below(matrix, found, "memlock-kib", memory),
         )
     )
 

@@ -21,6 +21,7 @@ from doctor.probes import (
     dists,
     dnf,
     docker,
+    engine_names,
     environment,
     launch_arguments,
     layout,
@@ -31,6 +32,7 @@ from doctor.probes import (
     npu_smi_failure,
     packages,
     platform,
+    process_maps,
     processes,
     rocm,
     rocm_smi,
@@ -70,6 +72,8 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     packages.parse_preferences,
     packages.parse_rpm_list,
     platform.parse_l4t,
+    process_maps.condense,
+    process_maps.parse,
     processes.parse_cmdline,
     processes.parse_parent,
     processes.container_of,
@@ -123,7 +127,7 @@ def test_never_raises(parser: Callable[[str], object], text: str) -> None:
     argv=st.lists(st.one_of(st.text(max_size=20), PIECES), max_size=12).map(tuple),
 )
 def test_command_lines_never_raise(engine: str, argv: tuple[str, ...]) -> None:
-    processes.engine_of(argv)
+    engine_names.engine_of(argv)
     launch_arguments.parse_arguments(engine, argv)
 
 

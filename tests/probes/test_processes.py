@@ -10,10 +10,11 @@ import pytest
 
 from doctor.facts import Missing
 from doctor.probes.collect import Options, collect
+from doctor.probes.engine_names import engine_of
 from doctor.probes.environment import allowed
 from doctor.probes.launch_arguments import parse_arguments
 from doctor.probes.local import LocalHost
-from doctor.probes.processes import engine_of, parse_parent
+from doctor.probes.processes import parse_parent
 from doctor.probes.rooted import RootedHost
 from doctor.probes.workloads import read as read_workloads
 from tests.probes.written import write_host
