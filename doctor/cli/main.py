@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "apply": "doctor.cli.apply",
     "rollback": "doctor.cli.rollback",
     "drift": "doctor.cli.drift",
+    "image": "doctor.cli.image",
     "smoke": "doctor.cli.smoke",
     "bench": "doctor.cli.bench",
     "completion": "doctor.cli.completion",

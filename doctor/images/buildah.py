@@ -7,6 +7,8 @@ Source: buildah-build(1), --timestamp and --format.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -27,13 +29,37 @@ def build(order: Order, say: Say) -> str:
     """Build and tag in buildah's own store; the image's id. Raises RemoteError."""
     with tempfile.TemporaryDirectory(prefix="doctor-iid-") as folder:
         written = Path(folder, "iid")
-        options = ["--format", "docker", "--timestamp", str(TIME_S), "--isolation", "chroot"]
-        options += ["--network", "none", "--no-cache", "--iidfile", str(written)]
-        options += ["--build-arg", f"BASE={order.base}", "--tag", order.tag]
+        options = ["--format", "docker", "--timestamp", str(TIME_S), *_isolation()]
+        options += ["--no-cache", "--iidfile", str(written)]
+        options += ["--build-arg", f"BASE={order.base}"]
         labels = [f"--label={name}={value}" for name, value in order.labels.items()]
         place = [*_plain_http(order.base), "-f", f"{order.context}/Containerfile"]
         _run(["build", *options, *labels, *place, str(order.context)], say)
-        return written.read_text().strip()
+        return _settled(written.read_text().strip(), order.tag, Path(folder, "image"), say)
+
+
+def _settled(identity: str, tag: str, folder: Path, say: Say) -> str:
+    """The same image without the names of the containers that it was built in; its new id.
+
+    buildah writes them into the configuration in Docker's format, and they differ each time.
+    """
+    _run(["push", "--format", "v2s2", identity, f"dir:{folder}"], say)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    old = folder / manifest["config"]["digest"].partition(":")[2]
+    config = json.loads(old.read_bytes())
+    config.pop("container", None)
+    for part in ("config", "container_config"):
+        config.get(part, {})["Hostname"] = ""
+    data = json.dumps(config, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.sha256(data).hexdigest()
+    (folder / digest).write_bytes(data)
+    manifest["config"] |= {"digest": f"sha256:{digest}", "size": len(data)}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    _run(["pull", "--quiet", f"dir:{folder}"], say)
+    _run(["tag", digest, tag], say)
+    if digest != identity.partition(":")[2]:
+        _run(["rmi", identity], say)
+    return f"sha256:{digest}"
 
 
 def push(reference: str, target: str, say: Say) -> str:
@@ -51,6 +77,13 @@ def holds(reference: str) -> bool:
         return False
     command = ["buildah", "inspect", "--type", "image", reference]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _isolation() -> list[str]:
+    """Steps run without a network; where no runtime is installed, only without other files."""
+    if shutil.which("runc") or shutil.which("crun"):
+        return ["--isolation", "oci", "--network", "none"]
+    return ["--isolation", "chroot"]
 
 
 def _plain_http(reference: str) -> list[str]:

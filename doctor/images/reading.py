@@ -48,7 +48,7 @@ def read_image(
     """
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="doctor-image-"))
-        config, layers = _open(ref, stack)
+        config, layers = open_image(ref, stack)
         tree, keeper = ImageTree(), Keeper(folder)
         meter = Meter(progress, limit_s)
         for layer in layers:
@@ -62,7 +62,8 @@ def is_file(ref: str) -> bool:
     return ref.startswith(("/", "./", "../", "~")) or ref.endswith(".tar") or os.path.exists(ref)
 
 
-def _open(ref: str, stack: ExitStack) -> tuple[ImageConfig, Iterable[Stream]]:
+def open_image(ref: str, stack: ExitStack) -> tuple[ImageConfig, Iterable[Stream]]:
+    """The configuration of an image and its layers from the lowest up; closed with `stack`."""
     if is_file(ref):
         from doctor.images.archive import open_archive
 

@@ -101,6 +101,11 @@ def read_recipe(name: str) -> Recipe:
     return Recipe(spec, folder, read_lock(lock) if lock.is_file() else None)
 
 
+def reference_of(name: str) -> str:
+    """The base of a recipe; anything else is taken as a reference itself."""
+    return read_recipe(name).spec.base if name in recipe_names() else name
+
+
 def pip_requirement() -> str:
     """The pip that installs the packages, held to its hash; it is no part of the image."""
     return resource(FOLDER, _COMMON, "pip.txt").read_text(encoding="utf-8")

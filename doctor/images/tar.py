@@ -55,6 +55,7 @@ class Member:
     mode: int
     target: str = ""
     uid: int = 0
+    gid: int = 0
 
 
 @dataclass
@@ -119,6 +120,7 @@ class TarReader:
             _number(header[100:108]) & 0o7777,
             _text(target),
             _number(header[108:116]),
+            _number(header[116:124]),
         )
 
     def _extend(self, extended: _Extended, kind: bytes, size: int) -> None:

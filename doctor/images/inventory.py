@@ -1,0 +1,129 @@
+"""Every file of an image by kind, rights and hash; and what should not be in one.
+
+The content hash covers names, kinds, rights, owners and bytes, not times: two builds from the
+same lock have the same one, whatever the builder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from doctor.images.config import ImageConfig
+from doctor.images.reading import LIMIT_S, ignore_progress, open_image
+from doctor.images.streams import Meter, Metered, Progress, unpacked
+from doctor.images.tar import Kind, Member, TarReader
+from doctor.images.tree import Entry, ImageTree
+
+_CHUNK = 1 << 20
+_SEARCHED = 1 << 20
+_SECRETS = (
+    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s[\w+/=\s]{64}")),
+    ("an API token", re.compile(rb"\b(?:hf_[A-Za-z0-9]{30,}|nvapi-[\w-]{40,}|gh[pousr]_\w{30,}"
+                                rb"|github_pat_\w{40,}|glpat-[\w-]{20,}|AKIA[A-Z0-9]{16}\b)")),
+    ("a login in an address", re.compile(rb"\bhttps?://[^\s/:@\"'<>{}$%]{1,80}:[^\s/@\"'<>{}$%]{3,80}"
+                                         rb"@[\w.-]+")),
+)  # fmt: skip
+_SECRET_FILES = re.compile(
+    r"(?:^|/)(?:\.netrc|\.pypirc|\.git-credentials|\.docker/config\.json|id_(?:rsa|ed25519|ecdsa)"
+    r"|\.aws/credentials|\.cache/huggingface/token)$"
+)
+# Where a login in an address is an example in somebody's documentation or test.
+_QUIET = re.compile(r"/(?:dist|site)-packages/|/usr/(?:share|lib|include)/|/lib/python3")
+# What every engine and kernel lays over the image, with rights of its own.
+_MOUNTED = ("/dev/", "/proc/", "/sys/")
+
+
+@dataclass
+class Row:
+    """One file: kind, rights, owner and group, and the hash of its content or its target."""
+
+    kind: str
+    mode: int
+    uid: int
+    gid: int
+    content: str = ""
+
+
+@dataclass
+class Inventory:
+    """All files by path; `secrets` are words and places of what looks like one."""
+
+    config: ImageConfig
+    rows: dict[str, Row] = field(default_factory=dict)
+    secrets: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def content_hash(self) -> str:
+        """One hash over all rows."""
+        digest = hashlib.sha256()
+        for path, row in sorted(self.rows.items()):
+            if not path.startswith(_MOUNTED):
+                line = (path, row.kind, f"{row.mode:o}", f"{row.uid}:{row.gid}", row.content)
+                digest.update("\0".join(line).encode("utf-8", "surrogateescape") + b"\n")
+        return f"sha256:{digest.hexdigest()}"
+
+    @property
+    def world_writable(self) -> tuple[str, ...]:
+        """Files and folders that every user may change; folders with the sticky bit are meant."""
+        return tuple(
+            path
+            for path, row in self.rows.items()
+            if row.mode & 0o002
+            and row.kind in (Kind.FILE.name, Kind.FOLDER.name)
+            and not (row.kind == Kind.FOLDER.name and row.mode & 0o1000)
+            and not path.startswith(_MOUNTED)
+        )
+
+
+def take_inventory(
+    ref: str, progress: Progress = ignore_progress, limit_s: float = LIMIT_S
+) -> Inventory:
+    """Read every byte of an image once. Raises UsageError or RemoteError as `read_image` does."""
+    with ExitStack() as stack:
+        config, layers = open_image(ref, stack)
+        found = Inventory(config)
+        tree, hashed = ImageTree(), dict[int, Row]()
+        meter = Meter(progress, limit_s)
+        for layer in layers:
+            tree.begin_layer()
+            reader = TarReader(unpacked(Metered(layer, meter)))
+            for member in reader:
+                meter.name = member.name
+                _take(found, hashed, tree.add(member), member, reader)
+        found.rows = {path: _row(entry, hashed) for path, entry in tree.walk()}
+    return found
+
+
+def _row(entry: Entry, hashed: dict[int, Row]) -> Row:
+    return hashed.get(id(entry)) or Row(entry.kind.name, entry.mode, 0, 0)
+
+
+def _take(
+    found: Inventory, hashed: dict[int, Row], entry: Entry | None, member: Member, reader: TarReader
+) -> None:
+    if entry is None or member.kind is Kind.HARD_LINK:
+        return
+    digest, first = hashlib.sha256(member.target.encode("utf-8", "surrogateescape")), b""
+    if member.kind is Kind.FILE:
+        while data := reader.read(_CHUNK):
+            first = first or data
+            digest.update(data)
+        name = f"/{member.name.strip('/').removeprefix('./')}"
+        found.secrets += [(word, name) for word in _secrets(name, member.size, first)]
+    row = Row(member.kind.name, member.mode, member.uid, member.gid, digest.hexdigest())
+    hashed[id(entry)] = row
+
+
+def _secrets(path: str, size: int, first: bytes) -> Iterator[str]:
+    """What a file looks as if it held; of packages' own files only what is never an example."""
+    if _SECRET_FILES.search(path) and size:
+        yield "a file of logins"
+    if size > _SEARCHED or first.startswith(b"\x7fELF") or b"\0" in first[:1024]:
+        return
+    for word, pattern in _SECRETS:
+        if not _QUIET.search(path) and pattern.search(first):
+            yield word

@@ -1,0 +1,92 @@
+"""What an image consists of: Python distributions of all its environments, system packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from doctor.images.reading import Opened
+from doctor.images.tree import ImageTree
+from doctor.probes import dists, system
+from doctor.probes.host import Host
+
+_STANZA = re.compile(r"^(Package|Status|Version|Architecture): (.*)$", re.MULTILINE)
+_APK = re.compile(r"^P:(.+)\nV:(.+)$", re.MULTILINE)
+_RPM = ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
+_DPKG, _DPKG_PARTS = "/var/lib/dpkg/status", "/var/lib/dpkg/status.d"
+_LIMIT = 32 << 20
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """One package: `kind` pypi, deb or apk, `place` where it is installed or listed."""
+
+    kind: str
+    name: str
+    version: str
+    place: str = ""
+    arch: str = ""
+    distro: str = ""
+
+    @property
+    def purl(self) -> str:
+        """Its package URL."""
+        from urllib.parse import quote
+
+        version = quote(self.version, safe="")
+        if self.kind == "pypi":
+            return f"pkg:pypi/{self.name}@{version}"
+        owner, _, release = self.distro.partition("-")
+        more = [f"arch={self.arch}"] if self.arch else []
+        more += [f"distro={self.distro}"] if release else []
+        tail = f"?{'&'.join(more)}" if more else ""
+        return f"pkg:{self.kind}/{owner or 'debian'}/{quote(self.name)}@{version}{tail}"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All parts in order; `unread` says which list of packages is there and was not read."""
+
+    parts: tuple[Part, ...]
+    unread: tuple[str, ...] = ()
+
+
+def read_parts(opened: Opened) -> Parts:
+    """Every package that the image lists, read from its files."""
+    host = opened.host
+    found = {*_distributions(opened.tree, host), *_system_packages(host)}
+    rpm = [folder for folder in _RPM if host.list_dir(folder).value]
+    unread = tuple(f"{folder}: the database of rpm has no text form" for folder in rpm[:1])
+    return Parts(tuple(sorted(found)), unread)
+
+
+def _distributions(tree: ImageTree, host: Host) -> Iterator[Part]:
+    ends = (".dist-info", ".egg-info")
+    sites = {path.rpartition("/")[0] for path, _ in tree.walk() if path.endswith(ends)}
+    for site in sorted(sites):
+        for package in dists.read_site(host, site, host.list_dir(site).value or ()):
+            if package.version is not None:
+                yield Part("pypi", package.name, str(package.version), site)
+
+
+def _system_packages(host: Host) -> Iterator[Part]:
+    release = system.read_os(host).value
+    distro = f"{release.id}-{release.version}" if release else ""
+    names = host.list_dir(_DPKG_PARTS).value or ()
+    paths = [_DPKG, *(f"{_DPKG_PARTS}/{n}" for n in names if not n.endswith(".md5sums"))]
+    for path in paths:
+        yield from _debian(host.read_text(path, _LIMIT).value or "", path, distro)
+    for path in ("/lib/apk/db/installed", "/usr/lib/apk/db/installed"):
+        for name, version in _APK.findall(host.read_text(path, _LIMIT).value or ""):
+            yield Part("apk", name, version, path, distro=distro)
+
+
+def _debian(text: str, path: str, distro: str) -> Iterator[Part]:
+    """Installed packages; images without dpkg list theirs without a status."""
+    for stanza in text.split("\n\n"):
+        stated = dict(_STANZA.findall(stanza))
+        installed = stated.get("Status", "install ok installed").endswith(" installed")
+        if installed and "Package" in stated and "Version" in stated:
+            arch = stated.get("Architecture", "")
+            yield Part("deb", stated["Package"], stated["Version"], path, arch, distro)
