@@ -13,6 +13,7 @@ from doctor.matrix.catalogue import (
     SignatureDomain,
     XidDomain,
 )
+from doctor.matrix.containers import ContainerDomain
 from doctor.matrix.launching import LaunchDomain
 from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
@@ -48,6 +49,7 @@ SIGNATURE_AREAS = (
 SHAPES: dict[str, Any] = {
     "ascend-npus": NpuDomain,
     "causes": CauseDomain,
+    "containers": ContainerDomain,
     "cuda": CudaDomain,
     "distros": DistroDomain,
     "driver-packages": PackagingDomain,
@@ -66,6 +68,7 @@ SHAPES: dict[str, Any] = {
 
 # The fields that name a row, by the list in which it stands.
 IDENTITY: dict[str, tuple[str, ...]] = {
+    "accesses": ("vendor", "program"),
     "branches": ("branch",),
     "card_totals": ("key",),
     "claims": ("id",),
@@ -73,6 +76,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "compilers": ("cuda",),
     "deliveries": ("engine", "kind", "vendor", "package", "variant", "since"),
     "distros": ("id", "versions"),
+    "engine_packages": ("program", "systems", "versions"),
     "families": ("major",),
     "forward_compat": ("cuda",),
     "ggml_types": ("id",),
@@ -93,6 +97,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "residuals": ("kind",),
     "rosters": ("kind",),
     "schemes": ("id",),
+    "runs": ("engine",),
     "signatures": ("id",),
     "socs": ("capability",),
     "splits": ("engine",),

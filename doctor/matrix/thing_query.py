@@ -18,6 +18,7 @@ from doctor.matrix.catalogue import (
     find_distro,
     find_npu,
 )
+from doctor.matrix.containers import ContainerDomain
 
 
 class ThingQueries:
@@ -58,3 +59,9 @@ class ThingQueries:
         """Container images of engines, most particular first."""
         domain: ImageDomain = self._read("images")
         return domain.images
+
+    @cached_property
+    def containers(self) -> ContainerDomain:
+        """How engines run in containers."""
+        domain: ContainerDomain = self._read("containers")
+        return domain

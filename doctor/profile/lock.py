@@ -26,6 +26,14 @@ Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 PythonMinor = Annotated[str, Meta(pattern=r"^3\.[0-9]{1,2}$")]
 Platform = Annotated[str, Meta(pattern=r"^(x86_64|aarch64)-[a-z0-9_-]{1,40}$")]
 Image = Annotated[str, Meta(pattern=r"^$|^[a-z0-9][\w./:-]{0,200}@sha256:[0-9a-f]{64}$")]
+ImageTag = Annotated[str, Meta(pattern=r"^(\w[\w.-]{0,127})?$")]
+ImageId = Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
+ModelId = Annotated[str, Meta(pattern=r"^[\w.-]{1,96}(/[\w.-]{1,96})?$")]
+Commit = Annotated[str, Meta(pattern=r"^[0-9a-f]{40}$")]
+# No part of it leads out of the model's folder.
+FileName = Annotated[
+    str, Meta(pattern=r"^(?!.*(^|/)\.{1,2}(/|$))[^/\x00-\x1f\\][^\x00-\x1f\\]{0,400}$")
+]
 Index = Annotated[str, Meta(pattern=r"^$|^https://[\w.-]{1,200}(:[0-9]{1,5})?/[\w./+-]{0,200}$")]
 
 
@@ -37,12 +45,34 @@ class LockedPackage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     sha256: Annotated[tuple[Sha256, ...], Meta(min_length=1)]
 
 
+class LockedFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file of a model, by its path in the repository; `size` in bytes."""
+
+    name: FileName
+    size: Annotated[int, Meta(ge=0)]
+    sha256: Sha256
+
+
+class LockedModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model of a hub: `wanted` is the revision that was asked for, `commit` what it was.
+
+    `pick` are the patterns of the files that were asked for.
+    """
+
+    id: ModelId
+    commit: Commit
+    wanted: Annotated[str, Meta(max_length=100)] = ""
+    pick: tuple[Annotated[str, Meta(max_length=200)], ...] = ()
+    files: Annotated[tuple[LockedFile, ...], Meta(min_length=1)]
+
+
 class Lock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A resolved profile.
 
     `wanted` are the profile's requirements, `python` is the minor version and `platform` the
     architecture and libc that the packages were resolved for; `index` is asked beside the
-    user's own. A profile of a container has `image`, by digest, in place of packages.
+    user's own. A profile of a container has `image`, by digest, in place of packages; `tag`
+    is what led to it, `image_id` the digest of its configuration. `model` is one of a hub.
     """
 
     schema: str
@@ -53,6 +83,9 @@ class Lock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     platform: Platform | None = None
     index: Index = ""
     image: Image = ""
+    tag: ImageTag = ""
+    image_id: ImageId = ""
+    model: LockedModel | None = None
     wanted: tuple[Annotated[str, Meta(max_length=600)], ...] = ()
     packages: tuple[LockedPackage, ...] = ()
 
@@ -63,7 +96,7 @@ class Lock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 
     @property
     def arch(self) -> str:
-        """The architecture of the packages, as uname gives it; "" for an image."""
+        """The architecture of packages or image, as uname gives it; "" if it is not stated."""
         return (self.platform or "").partition("-")[0]
 
     def package(self, name: str) -> LockedPackage | None:
@@ -91,7 +124,8 @@ def parse_lock(text: str, name: str = "stack.lock") -> Lock:
     if len(text) > SIZE_LIMIT:
         raise UsageError(f"{name}: larger than {SIZE_LIMIT >> 20} MiB", "this is no lock")
     try:
-        lock = msgspec.convert(yaml.load(text, Loader=_TextLoader), Lock)  # noqa: S506 - text only
+        data = yaml.load(text, Loader=_TextLoader)  # noqa: S506 - text only
+        lock = msgspec.convert(data, Lock, strict=False)
     except (msgspec.ValidationError, yaml.YAMLError, RecursionError, ValueError) as fault:
         where = " ".join(str(fault).split())[:300]
         raise UsageError(f"{name}: {where}", "make it again: doctor profile lock") from None

@@ -15,6 +15,7 @@ SCHEMA = "doctor/profile/v1"
 _PRINTABLE = r"[^\x00-\x1f\x7f\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9._-]{0,60}[a-z0-9])?\Z")]
+EngineName = Annotated[str, Meta(pattern=r"^([a-z0-9]([a-z0-9._-]{0,60}[a-z0-9])?)?\Z")]
 Line = Annotated[str, Meta(pattern=rf"^{_PRINTABLE}{{0,400}}\Z")]
 Specifier = Annotated[
     str,
@@ -41,8 +42,11 @@ Image = Annotated[
     str,
     Meta(pattern=r"^([a-z0-9][\w.:/-]{0,200}(:[\w.-]{1,128})?(@sha256:[0-9a-f]{64})?)?\Z"),
 ]
+ContainerUser = Annotated[str, Meta(pattern=r"^([0-9]{1,9}(:[0-9]{1,9})?)?\Z")]
+DeviceId = Annotated[str, Meta(pattern=r"^([0-9]{1,3}|GPU-[0-9a-f-]{8,40}|MIG-[0-9a-f-]{8,40})\Z")]
 ModelId = Annotated[str, Meta(pattern=r"^([\w.-]{1,96}(/[\w.-]{1,96})?|/[\w./+ -]{1,400})?\Z")]
 Revision = Annotated[str, Meta(pattern=r"^[\w./-]{0,100}\Z")]
+FilePattern = Annotated[str, Meta(pattern=r"^[\w.*?/+-]{1,200}\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 Host = Annotated[str, Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z.:-]{0,80}\Z")]
 Port = Annotated[int, Meta(ge=1, le=65535)]
@@ -66,9 +70,9 @@ class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 
 
 class Engine(Part, frozen=True, kw_only=True):
-    """The engine by doctor's name for it, and which of its versions are wanted."""
+    """The engine by doctor's name for it, and which of its versions are wanted; "": no engine."""
 
-    name: Name
+    name: EngineName
     version: Specifier = ""
 
 
@@ -105,7 +109,11 @@ class Install(Part, frozen=True, kw_only=True):
     """How the engine comes onto the machine.
 
     `venv`: `requirements` are resolved for `python`, from the user's own index and, beside
-    it, from `index`. `container`: `image`, to be pinned by digest before it is applied.
+    it, from `index`. `container`: `image`, to be pinned by digest before it is applied;
+    `user` is the number (and group) that the engine runs as in it, "" for one without
+    rights; `network` bridge publishes the port, host shares that of the machine;
+    `shm_gib` is its /dev/shm, 0 for what the engine is known to need; `read_only` and
+    `device_ids` say whether it may write to its own files, and which devices it sees.
     """
 
     method: Literal["venv", "container"]
@@ -113,13 +121,18 @@ class Install(Part, frozen=True, kw_only=True):
     requirements: Annotated[tuple[Requirement, ...], Meta(max_length=50)] = ()
     index: Url = ""
     image: Image = ""
+    user: ContainerUser = ""
+    network: Literal["bridge", "host"] = "bridge"
+    shm_gib: Gib = 0
+    read_only: bool | None = None
+    device_ids: Annotated[tuple[DeviceId, ...], Meta(max_length=64)] = ()
 
 
 class Model(Part, frozen=True, kw_only=True):
     """The model that is served.
 
-    `embedded` is the known-answer model of doctor, `hub` a repository and revision, `path`
-    files that lie on the machine.
+    `embedded` is the known-answer model of doctor, `hub` a repository and revision, of which
+    `files` picks some, `path` files that lie on the machine.
     """
 
     source: Literal["embedded", "hub", "path"] = "embedded"
@@ -128,6 +141,7 @@ class Model(Part, frozen=True, kw_only=True):
     format: Literal["hf", "gguf"] = "hf"
     sha256: Sha256 = ""
     token: SecretRef = ""
+    files: Annotated[tuple[FilePattern, ...], Meta(max_length=20)] = ()
 
 
 class Serving(Part, frozen=True, kw_only=True):
@@ -177,13 +191,13 @@ class Monitoring(Part, frozen=True, kw_only=True):
 
 
 class Profile(Part, frozen=True, kw_only=True):
-    """One engine as it is wanted on a machine."""
+    """One engine as it is wanted on a machine; without an engine, the machine's driver alone."""
 
     schema: Literal["doctor/profile/v1"]
     name: Name
-    engine: Engine
     accelerator: Accelerator
-    install: Install
+    engine: Engine = Engine(name="")
+    install: Install = Install(method="venv")
     description: Line = ""
     driver: Driver = Driver()
     hold: Hold = Hold()
@@ -193,3 +207,8 @@ class Profile(Part, frozen=True, kw_only=True):
     restart_timer: RestartTimer | None = None
     smoke: Smoke = Smoke()
     monitoring: Monitoring = Monitoring()
+
+    @property
+    def is_driver_alone(self) -> bool:
+        """True if no engine is wanted."""
+        return not self.engine.name

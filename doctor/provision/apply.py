@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from doctor.errors import DoctorError, ExitCode, ProvisionError
 from doctor.matrix import Matrix
-from doctor.profile.locking import Wanted, download
 from doctor.provision import reboot
+from doctor.provision.fetching import fetch
 from doctor.provision.goal import Goal
 from doctor.provision.journal import (
     APPLIED,
@@ -27,15 +26,14 @@ from doctor.provision.journal import (
     STEP,
     SUSPENDED,
 )
-from doctor.provision.plan import NEEDS_REBOOT, NONE, Plan, Step, make_plan
+from doctor.provision.plan import Plan, make_plan
 from doctor.provision.playbook import Listener, Playbook, RoleResult
 from doctor.provision.proof import prove
 from doctor.provision.runs import Run
+from doctor.provision.step import NEEDS_REBOOT, NONE, PERSON, Step
 from doctor.provision.survey import end_leftovers, read_boot, read_state
 from doctor.provision.target import LOCAL, Target
 from doctor.provision.variables import Means
-
-COMPLETE = ".complete"
 
 
 @dataclass(frozen=True)
@@ -95,9 +93,9 @@ class Worker:
         try:
             if awaited:
                 self._reboot(awaited, plan.goal)
-            proof = self._steps(plan)
-        except reboot.Suspended:
-            return Outcome(SUSPENDED, self.run.name)
+            proof = self._steps(plan) or self._without_steps(plan)
+        except reboot.Suspended as why:
+            return Outcome(SUSPENDED, self.run.name, str(why))
         except DoctorError as fault:
             return self._back(plan, before, str(fault))
         self._end(APPLIED)
@@ -119,7 +117,7 @@ class Worker:
                 reboot.note(self.run, step.name, self.target)
             self.watcher.begins(number, len(plan.steps), step)
             result = self._take(step, plan.goal)
-            if not result.failure and step.role == "verify":
+            if not result.failure and step.name == "verify":
                 proof, result.failure = self._proven(plan.goal)
             self.watcher.ended(step, result.failure, result.seconds)
             if result.failure:
@@ -154,9 +152,20 @@ class Worker:
         self.run.journal.write(END, text=text)
         reboot.forget(self.run)
 
+    def _without_steps(self, plan: Plan) -> str:
+        """What was interrupted after its last change, a reboot perhaps, is yet to be proven."""
+        if plan.steps:
+            return ""
+        words, failure = self._proven(plan.goal)
+        if failure:
+            raise ProvisionError(f"verify: {failure}")
+        return words
+
     def _take(self, step: Step, goal: Goal) -> RoleResult:
+        if step.actor == PERSON:
+            raise reboot.Suspended(f"{step.title}: {step.reason}")
         if not step.role:
-            fetch_packages(goal, Path(self.means.wheels))
+            fetch(step.name, goal, self.means, self.watcher.task)
             return RoleResult()
         return self._book().play(step.name, step.role, step.variables)
 
@@ -189,13 +198,3 @@ class Worker:
             return Outcome(GIVEN_UP, self.run.name, f"{failure}\nand going back failed: {fault}")
         self._end(ROLLED_BACK)
         return Outcome(ROLLED_BACK, self.run.name, failure)
-
-
-def fetch_packages(goal: Goal, folder: Path) -> None:
-    """Fetch the locked files of a release; the folder is marked when all are there."""
-    release = goal.release
-    if release is None:
-        return
-    wanted = Wanted((), release.python, release.platform, release.index)
-    download(release.requirements, wanted, folder)
-    (folder / COMPLETE).touch()

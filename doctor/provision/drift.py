@@ -20,7 +20,10 @@ from doctor.provision.variables import applied_file
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that drifted: kind is release, file, unit, model, process, lock or watcher."""
+    """One thing that drifted.
+
+    `kind` is release, file, unit, model, process, lock, watcher, image or container.
+    """
 
     kind: str
     subject: str
@@ -56,7 +59,21 @@ def find_drift(target: Target, profile: str, user: bool, matrix: Matrix) -> Drif
 
 def compare(goal: Goal, state: State) -> list[Difference]:
     """All differences between what was applied and what is there. Pure."""
-    return [*_release(goal, state), *_files(goal, state), *_model(goal, state), *_run(goal, state)]
+    return [
+        *_release(goal, state),
+        *_files(goal, state),
+        *_model(goal, state),
+        *_run(goal, state),
+        *_container(goal, state),
+    ]
+
+
+def _container(goal: Goal, state: State) -> list[Difference]:
+    if goal.container is None:
+        return []
+    name = goal.container.name
+    found = [Difference("image", goal.container.image, fault) for fault in state.image]
+    return found + [Difference("container", name, fault) for fault in state.container]
 
 
 def _release(goal: Goal, state: State) -> list[Difference]:

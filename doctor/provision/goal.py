@@ -7,11 +7,13 @@ for drift (the goal is what was applied).
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from doctor.errors import ProvisionError
+from doctor.provision.driver.sets import DriverSet
 
 USER, SYSTEM = "user", "system"
 PROCESS, SYSTEMD, SYSTEMD_USER = "process", "systemd", "systemd-user"
@@ -37,6 +39,7 @@ class Release(Struct, frozen=True):
 
     `python` is the minor version, `platform` what the packages are for, `requirements` pins
     with hashes, `index` one more index to ask, `files` are laid beside the environment.
+    With `image`, by digest, there is no environment: the container engine holds it.
     """
 
     name: str
@@ -45,18 +48,44 @@ class Release(Struct, frozen=True):
     requirements: str
     index: str = ""
     files: tuple[ManagedFile, ...] = ()
+    image: str = ""
+
+
+class Container(Struct, frozen=True):
+    """What the engine runs in: `client` are the words that reach the container engine.
+
+    `inspected` is what it must say of the container, by keys of the probe of the state;
+    `named` is the image by its tag, by which more is known of it, `vendor` that of the devices.
+    """
+
+    client: tuple[str, ...]
+    name: str
+    image: str
+    inspected: dict[str, Any] = {}
+    named: str = ""
+    vendor: str = ""
 
 
 class Model(Struct, frozen=True):
     """The model's place on the machine and what its files shall be.
 
     `source` is where they come from on this machine, "" if they lie there already. A model
-    that is one file has one record, named "".
+    that is one file has one record, named "". `load` is the file of a folder that the engine
+    is given, "" for the folder itself. With `hub` it
+    comes to `source` from there first; `token` is a reference to what the hub wants to see.
     """
 
     path: str
     files: dict[str, FileRecord]
     source: str = ""
+    load: str = ""
+    token: str = ""
+    hub: bool = False
+
+    @property
+    def loaded(self) -> str:
+        """What the engine is given."""
+        return f"{self.path}/{self.load}" if self.load else self.path
 
 
 class Goal(Struct, frozen=True, kw_only=True):
@@ -65,7 +94,9 @@ class Goal(Struct, frozen=True, kw_only=True):
     `home` is the service's folder, `scope` user or system, `supervisor` who keeps it
     running, `unit` the name of its systemd unit. `argv` is the engine's command line, `args`
     the engine-neutral arguments that it was made from,
-    `url` where it answers on that machine, `key` a reference to its API key.
+    `url` where it answers on that machine, `key` a reference to its API key. `owner` is the
+    number that owns what it writes, "" for the account's; `proof_s` how long it may take to
+    be proven, 0 for what the engine is known to need.
     """
 
     profile: str
@@ -75,7 +106,11 @@ class Goal(Struct, frozen=True, kw_only=True):
     unit: str = ""
     account: str = ""
     release: Release | None = None
+    container: Container | None = None
+    owner: str = ""
+    proof_s: int = 0
     model: Model | None = None
+    driver: DriverSet | None = None
     files: tuple[ManagedFile, ...] = ()
     argv: tuple[str, ...] = ()
     engine: str = ""
@@ -91,7 +126,7 @@ class Goal(Struct, frozen=True, kw_only=True):
     @property
     def is_nothing(self) -> bool:
         """True if the service shall not be there."""
-        return self.release is None
+        return self.release is None and self.driver is None
 
     @property
     def config_path(self) -> str:

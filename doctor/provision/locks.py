@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from doctor.errors import UsageError
 from doctor.facts import Facts, Version
 from doctor.matrix import Matrix
+from doctor.profile import hub
 from doctor.profile.lock import SCHEMA, Lock, read_lock, requirements_text, write_lock
 from doctor.profile.locking import Wanted, download, resolve_packages
-from doctor.profile.schema import Profile
-from doctor.provision.service import launch_of
+from doctor.profile.schema import Model, Profile
+from doctor.provision.image_lock import is_of_image, lock_image
+from doctor.provision.launching import launch_of
 from doctor.smoke.launch import launch_row
+from doctor.smoke.secret import read_secret
 
 # Levels of glibc that uv resolves for, as manylinux tags name them (PEP 600).
 _LEVELS = (17, 28, *range(31, 41))
-_PINNED = "@sha256:"
 
 
 def lock_profile(profile: Profile, python: str, platform: str, matrix: Matrix) -> Lock:
     """Resolve a profile. Raises UsageError, RemoteError, or LaunchError for a wrong argument."""
     if profile.install.method == "container":
-        return _lock_image(profile)
+        lock = lock_image(profile, platform.partition("-")[0], matrix)
+    else:
+        lock = _lock_packages(profile, python, platform, matrix)
+    launch_of(profile, lock, "/model", matrix)
+    return _with_model(lock, profile.model)
+
+
+def hub_for(token: str) -> hub.Hub:
+    """The hub of this user, with a token by reference. Raises UsageError."""
+    if token.startswith("credential:"):
+        raise UsageError(f"model.token: {token} is no file here", "name a file: file:/PATH")
+    return hub.hub_of(os.environ, read_secret(token).value)
+
+
+def _with_model(lock: Lock, model: Model) -> Lock:
+    if model.source != "hub":
+        return lock
+    wish = hub.Wish(model.id, model.revision, model.format, model.files)
+    return msgspec.structs.replace(lock, model=hub.pin_model(hub_for(model.token), wish))
+
+
+def _lock_packages(profile: Profile, python: str, platform: str, matrix: Matrix) -> Lock:
     install = profile.install
     wanted = Wanted(install.requirements, python, platform, install.index)
     packages = resolve_packages(wanted)
@@ -42,7 +68,6 @@ def lock_profile(profile: Profile, python: str, platform: str, matrix: Matrix) -
     )
     if not lock.version:
         raise UsageError(f"the packages of {profile.name} do not hold {row.package}", "add it")
-    launch_of(profile, lock, "/model", matrix, "/environment")
     return lock
 
 
@@ -77,19 +102,33 @@ def lock_to_file(wish: Wish, matrix: Matrix) -> Locked:
     """Lock a profile into a file. Raises UsageError, RemoteError or LaunchError."""
     facts = _facts_for(wish)
     python = wish.python or wish.profile.install.python or next(iter(pythons_of(facts)), "")
-    platform = wish.platform
     if wish.profile.install.method == "venv":
-        platform = platform or platform_of(facts)
-        _expect_plain(python, platform)
+        platform = wish.platform or platform_of(facts)
+    else:
+        platform = wish.platform or f"{facts.host.arch.value}-linux"
+    _expect_plain(python, platform)
     lock = lock_profile(wish.profile, python, platform, matrix)
     path = Path(wish.output)
     before = read_lock(path) if path.is_file() else None
     is_new = write_lock(path, lock)
-    files: tuple[str, ...] = ()
-    if wish.download and lock.packages:
-        wanted = Wanted((), python, platform, lock.index)
-        files = download(requirements_text(lock), wanted, Path(wish.download))
+    files = _downloaded(lock, wish) if wish.download else ()
     return Locked(lock, wish.output, is_new, before, wish.download, files)
+
+
+def _downloaded(lock: Lock, wish: Wish) -> tuple[str, ...]:
+    """Fetch packages and model; beside a model the packages have a folder of their own."""
+    from doctor.provision.means import model_folder, wheels_folder
+
+    found: tuple[str, ...] = ()
+    if lock.packages:
+        wanted = Wanted((), lock.python or "", lock.platform or "", lock.index)
+        found = download(requirements_text(lock), wanted, wheels_folder(lock, wish.download))
+    if lock.model is not None:
+        folder = model_folder(lock.model, wish.download)
+        folder.mkdir(parents=True, exist_ok=True)
+        hub.fetch_model(hub_for(wish.profile.model.token), lock.model, folder)
+        found += tuple(file.name for file in lock.model.files)
+    return found
 
 
 def _facts_for(wish: Wish) -> Facts:
@@ -97,8 +136,9 @@ def _facts_for(wish: Wish) -> Facts:
     from doctor.provision.survey import read_facts
     from doctor.provision.target import Target
 
-    known = wish.platform and (wish.python or wish.profile.install.python)
-    return Facts() if known or wish.profile.install.method != "venv" else read_facts(Target())
+    is_image = wish.profile.install.method == "container"
+    known = wish.platform and (is_image or wish.python or wish.profile.install.python)
+    return Facts() if known else read_facts(Target())
 
 
 def _expect_plain(python: str, platform: str) -> None:
@@ -108,21 +148,19 @@ def _expect_plain(python: str, platform: str) -> None:
         raise UsageError(f"--platform {platform[:60]!r}", "write x86_64-manylinux_2_28")
 
 
-def _lock_image(profile: Profile) -> Lock:
-    image = profile.install.image
-    if _PINNED not in image:
-        raise UsageError(
-            f"{image} names no digest, so it may be another image tomorrow",
-            "ask your registry for the digest (docker buildx imagetools inspect IMAGE) and write "
-            "it into the profile: NAME@sha256:...",
-        )
-    return Lock(schema=SCHEMA, profile=profile.name, engine=profile.engine.name, image=image)
-
-
 def is_for(lock: Lock, profile: Profile) -> bool:
     """Tell whether a lock was made from what the profile wants now."""
     same = (profile.name, profile.install.requirements, profile.install.index)
-    return (lock.profile, lock.wanted, lock.index) == same
+    if (lock.profile, lock.wanted, lock.index) != same:
+        return False
+    return is_of_image(lock, profile.install.image) and _is_of_model(lock, profile.model)
+
+
+def _is_of_model(lock: Lock, model: Model) -> bool:
+    if model.source != "hub" or lock.model is None:
+        return model.source != "hub" and lock.model is None
+    locked = lock.model
+    return (locked.id, locked.wanted, locked.pick) == (model.id, model.revision, model.files)
 
 
 def platform_of(facts: Facts) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,19 +16,23 @@ from doctor.facts import Facts, Version
 from doctor.findings import Diagnosis, Severity
 from doctor.matrix import Matrix
 from doctor.profile.lock import Lock, parse_lock
-from doctor.profile.locking import uv_program
+from doctor.profile.registry import parse_reference
 from doctor.profile.schema import Profile
+from doctor.provision.container_site import EngineThere, engine_there
+from doctor.provision.driver.sets import NAME as DRIVER
+from doctor.provision.driver.sets import DriverSet
 from doctor.provision.goal import Goal, Model, parse_goal
+from doctor.provision.image_lock import image_scope
 from doctor.provision.locks import is_for, lock_profile, platform_of, pythons_of
+from doctor.provision.means import means_for, model_folder
 from doctor.provision.plan import Plan, make_plan
-from doctor.provision.runs import cache_folder
-from doctor.provision.service import Site, embedded_model, service_goal, site_for
+from doctor.provision.service import Site, embedded_model, hub_model, service_goal, site_for
 from doctor.provision.survey import State, read_facts, read_home, read_state
 from doctor.provision.target import LOCAL, Target
 from doctor.provision.variables import Means
 
 SYSTEM_BASE = "/opt/doctor"
-COMPLETE = ".complete"
+_NO_CLIENT = "/usr/bin/docker"
 _LIBRARY = "system-lib-missing"
 
 
@@ -36,7 +40,9 @@ _LIBRARY = "system-lib-missing"
 class Order:
     """What a person asked for. `lock` is None to use the one last applied, or make one.
 
-    `offline` is a folder with all files; no index is asked then.
+    `offline` is a folder with all files; no index is asked then. `driver` asks for the driver
+    that the profile wants, not for its engine: as `host_lock` says, if there is one, and with
+    `busy` while programs use the GPUs. `named` is what the person called the profile.
     """
 
     profile: Profile
@@ -44,12 +50,21 @@ class Order:
     user: bool
     lock: Lock | None = None
     offline: str = ""
+    named: str = ""
     say: Callable[[str], None] = lambda _: None
+    driver: bool = False
+    host_lock: DriverSet | None = None
+    busy: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the service; a machine has one driver, whatever profile asks for it."""
+        return DRIVER if self.driver else self.profile.name
 
     @property
     def service(self) -> str:
         """The key by which runs and locks of this service are found on this machine."""
-        return service_key(self.profile.name, self.target)
+        return service_key(self.name, self.target)
 
 
 @dataclass(frozen=True)
@@ -57,7 +72,7 @@ class Prepared:
     """All that was found and decided."""
 
     order: Order
-    lock: Lock
+    lock: Lock | None
     facts: Facts
     state: State
     diagnosis: Diagnosis
@@ -99,24 +114,39 @@ def _home_of(target: Target, variable: str, usual: str) -> str:
 
 def prepare(order: Order, matrix: Matrix) -> Prepared:
     """Survey the machine and plan. Raises UsageError, RemoteError or LaunchError."""
+    if order.driver:
+        from doctor.provision.driver.ordering import prepare_driver
+
+        return prepare_driver(order, matrix)
     home = f"{base_folder(order.target, order.user)}/{order.profile.name}"
     at_home = read_home(order.target, home)
     applied = applied_goal(at_home)
     facts = read_facts(order.target)
     lock = order.lock or _lock_there(order, at_home) or _new_lock(order, facts, matrix)
-    site = site_for(order.user, unit_folder(order.target, order.user), at_home)
-    model = _model(order, site, applied)
+    there = _engine(order, lock, facts, at_home, matrix)
+    units = unit_folder(order.target, order.user)
+    site = site_for(order.user, units, at_home, there.client)
+    model = _model(order, lock, site, applied)
     goal = service_goal(order.profile, lock, site, model, matrix)
     state = read_state(order.target, goal)
-    means, lacking = means_for(order, lock, facts)
+    means, lacking = means_for(lock, facts, order.target, order.offline, there)
     diagnosis = judge_goal(facts, goal, matrix)
     lacking += _taken_port(facts, state, goal, applied)
     libraries = {} if order.user else libraries_for(goal, facts, matrix)
     means = msgspec.structs.replace(means, libraries=tuple(sorted(set(libraries.values()))))
     faults = _faults(diagnosis, tuple(libraries))
-    blockers = (*lacking, *faults, *_model_faults(order.profile, model))
+    blockers = (*lacking, *faults, *_model_faults(order.profile, model, state))
     plan = make_plan(order.target.name, goal, state, means, blockers)
     return Prepared(order, lock, facts, state, diagnosis, means, plan)
+
+
+def _engine(order: Order, lock: Lock, facts: Facts, state: State, matrix: Matrix) -> EngineThere:
+    if not lock.image:
+        return EngineThere()
+    host = os.environ.get("DOCKER_HOST", "") if order.target.kind == LOCAL else ""
+    there = engine_there(facts, state.programs, matrix, order.user, host)
+    # The plan says what is lacking; until then the usual client stands for it.
+    return there if there.client else replace(there, client=(_NO_CLIENT,))
 
 
 def applied_goal(state: State) -> Goal | None:
@@ -133,32 +163,40 @@ def _lock_there(order: Order, state: State) -> Lock | None:
 
 
 def _new_lock(order: Order, facts: Facts, matrix: Matrix) -> Lock:
+    install = order.profile.install
+    if install.method == "container":
+        if not parse_reference(install.image).digest:
+            raise UsageError(
+                f"{install.image} names no digest, so it may be another image tomorrow",
+                f"doctor profile lock {order.named or order.profile.name}",
+            )
+        return lock_profile(order.profile, "", f"{facts.host.arch.value}-linux", matrix)
     order.say(f"resolving the packages of {order.profile.name}")
-    python = order.profile.install.python or next(iter(pythons_of(facts)), "")
+    python = install.python or next(iter(pythons_of(facts)), "")
     if not python:
         raise UsageError("no Python was found there", "install python3 with venv")
     return lock_profile(order.profile, python, platform_of(facts), matrix)
 
 
-def _model(order: Order, site: Site, applied: Goal | None) -> Model:
+def _model(order: Order, lock: Lock, site: Site, applied: Goal | None) -> Model:
     """The model with what its files shall be: as applied before, else as they are now."""
     wanted = order.profile.model
     if wanted.source == "embedded":
         return embedded_model(order.profile, site)
-    if wanted.source == "hub":
-        raise UsageError(
-            "apply does not fetch models from a hub",
-            "put it on the machine and name its path: model: {source: path, id: /PATH}",
-        )
+    if lock.model is not None:
+        return hub_model(order.profile, lock.model, site, model_folder(lock.model, order.offline))
     if applied is not None and applied.model is not None and applied.model.path == wanted.id:
         return applied.model
     order.say(f"hashing the model at {wanted.id}")
     return Model(wanted.id, read_home(order.target, site.home, wanted.id).recorded)
 
 
-def _model_faults(profile: Profile, model: Model) -> list[str]:
+def _model_faults(profile: Profile, model: Model, state: State) -> list[str]:
     if not model.files:
         return [f"there is no model at {model.path}"]
+    size = sum(record.size for record in model.files.values()) >> 20
+    if model.source and state.models.get(model.path) and size > state.free_mib:
+        return [f"the model takes {size} MiB, and {state.free_mib} MiB are free there"]
     found = model.files.get("")
     if profile.model.sha256 and (found is None or found.sha256 != profile.model.sha256):
         return [f"the model at {model.path} is not the one whose sha256 the profile names"]
@@ -176,35 +214,21 @@ def _taken_port(facts: Facts, state: State, goal: Goal, applied: Goal | None) ->
     return [f"something listens on port {port} already: end it, or choose another serving.port"]
 
 
-def means_for(order: Order, lock: Lock, facts: Facts) -> tuple[Means, list[str]]:
-    """How an environment is made there, and what is lacking for it."""
-    pythons = pythons_of(facts)
-    python = pythons.get(lock.python or "", "")
-    lacking = []
-    if not python:
-        found = ", ".join(pythons) or "none"
-        lacking.append(f"the lock is for Python {lock.python}; there: {found}")
-    if lock.arch != facts.host.arch.value:
-        lacking.append(f"the lock is for {lock.arch}, the machine is {facts.host.arch.value}")
-    cache = cache_folder() / "wheels" / lock.digest[:16]
-    wheels = Path(order.offline).absolute() if order.offline else cache
-    means = Means(
-        python=python,
-        wheels=str(wheels),
-        uv=uv_program() if order.target.kind == LOCAL else "",
-        fetched=bool(order.offline) or (cache / COMPLETE).exists(),
-        copy_wheels=order.target.kind != LOCAL,
-    )
-    return means, lacking
-
-
 def judge_goal(facts: Facts, goal: Goal, matrix: Matrix) -> Diagnosis:
-    """What the one judge says of that engine on that machine."""
-    return diagnose(facts, matrix, Request((), goal.engine, Version.maybe(goal.version), goal.args))
+    """What the one judge says of that engine on that machine, or in its image there."""
+    box, version = goal.container, Version.maybe(goal.version)
+    if box is None:
+        return diagnose(facts, matrix, Request((), goal.engine, version, goal.args))
+    scope = image_scope(box.named or box.image)
+    args = (*goal.args, ("device", "cpu")) if box.vendor == "cpu" else goal.args
+    boxed = replace(facts, scopes=(*facts.scopes, scope))
+    return diagnose(boxed, matrix, Request((scope.id,), goal.engine, version, args))
 
 
 def libraries_for(goal: Goal, facts: Facts, matrix: Matrix) -> dict[str, str]:
     """Libraries that the engine needs and the system lacks, with the packages that bring them."""
+    if goal.container is not None:
+        return {}
     system = facts.host.os.value
     families = (system.id, *system.like) if system else ()
     absent = facts.host.absent.value or ()

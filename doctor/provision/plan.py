@@ -12,46 +12,21 @@ import msgspec
 from msgspec import Struct
 
 from doctor.provision.goal import PROCESS, USER, Goal, digest_of, goal_text
+from doctor.provision.release_steps import (
+    container_engine_steps,
+    image_steps,
+    library_steps,
+    model_steps,
+    release_steps,
+)
+from doctor.provision.step import NONE, FileDiff, Step
 from doctor.provision.survey import State
 from doctor.provision.variables import (
     Means,
     applied_file,
-    model_variables,
-    release_variables,
     service_variables,
     verify_variables,
 )
-
-DOCTOR, PERSON = "doctor", "a person"
-EXACT, NEEDS_REBOOT, NONE = "exact", "needs-reboot", "none"
-
-
-class FileDiff(Struct, frozen=True):
-    """One file before and after; None where there is none."""
-
-    path: str
-    before: str | None
-    after: str | None
-
-
-class Step(Struct, frozen=True, kw_only=True):
-    """One change: `role` makes it with `variables`; `undo` is exact, needs-reboot or none.
-
-    `reboots` if the machine must boot again after it, before the next step.
-    """
-
-    name: str
-    role: str
-    title: str
-    reason: str
-    risk: str = "none for what runs now"
-    undo: str = EXACT
-    actor: str = DOCTOR
-    downtime: str = ""
-    reboots: bool = False
-    services: tuple[str, ...] = ()
-    diffs: tuple[FileDiff, ...] = ()
-    variables: dict[str, Any] = {}
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -79,13 +54,20 @@ def make_plan(
 ) -> Plan:
     """The steps from a state to a goal. `means.libraries` are packages that the system lacks."""
     stuck = (*blockers, *_stuck(goal, state))
-    way = _removal if goal.is_nothing else _installation
-    steps = (*_settling(goal, state), *way(goal, state, means))
+    steps = (*_settling(goal, state), *_steps(goal, state, means))
     observed = msgspec.json.encode(_relevant(state), order="deterministic").decode()
     inputs = digest_of(target, goal_text(goal), observed, msgspec.json.encode(means).decode())
     return Plan(
         target=target, goal=goal, steps=steps, blockers=stuck, notes=_notes(goal), inputs=inputs
     )
+
+
+def _steps(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
+    if goal.driver is not None:
+        from doctor.provision.driver.steps import driver_steps
+
+        return driver_steps(goal, state)
+    return (_removal if goal.is_nothing else _installation)(goal, state, means)
 
 
 def _relevant(state: State) -> dict[str, Any]:
@@ -96,8 +78,11 @@ def _relevant(state: State) -> dict[str, Any]:
         "damage": state.damage,
         "files": state.files,
         "models": state.models,
+        "image": state.image,
+        "container": state.container,
         "running": sorted((p.argv, p.config) for p in state.processes),
         "uid": state.uid,
+        "driver": state.driver.relevant if state.driver else None,
         "unsettled": state.unsettled,
     }
 
@@ -159,9 +144,10 @@ def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
 
 def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
     steps = [
-        *_libraries(means),
-        *_release(goal, state, means),
-        *_model(goal, state),
+        *library_steps(means),
+        *container_engine_steps(goal, means),
+        *(image_steps if goal.container else release_steps)(goal, state, means),
+        *model_steps(goal, state, means),
         *_service(goal, state, means),
     ]
     if steps:
@@ -177,72 +163,6 @@ def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _libraries(means: Means) -> list[Step]:
-    if not means.libraries:
-        return []
-    names = ", ".join(means.libraries)
-    return [
-        Step(
-            name="install_libraries",
-            role="python_env",
-            title=f"install {names} from the distribution",
-            reason="the engine needs libraries of the system that are not there",
-            risk="small: nothing that is installed is removed or replaced by another",
-            undo=NONE,
-            variables={"python_env_packages": list(means.libraries)},
-        )
-    ]
-
-
-def _release(goal: Goal, state: State, means: Means) -> list[Step]:
-    release = goal.release
-    if release is None:
-        return []
-    whole = release.name in state.releases
-    damaged = state.damage if state.current == release.name else ()
-    if whole and not damaged:
-        return []
-    count = release.requirements.count("==")
-    noun = "package" if count == 1 else "packages"
-    fetch = Step(
-        name="fetch_packages",
-        role="",
-        title=f"fetch {count} locked {noun} into {means.wheels}",
-        reason="they are not on this machine",
-    )
-    reason = f"its files differ: {damaged[0]}" if damaged else "this release is not there"
-    return [
-        *([] if means.fetched else [fetch]),
-        Step(
-            name="make_release",
-            role="engine_venv",
-            title=f"install {count} locked {noun} into releases/{release.name}",
-            reason=reason,
-            risk="the engine stops while its files are replaced" if damaged else
-            "none for what runs now: a new folder",
-            downtime="while the release is made again" if damaged else "",
-            variables=release_variables(goal, means, rebuild=bool(damaged)),
-        )
-    ]  # fmt: skip
-
-
-def _model(goal: Goal, state: State) -> list[Step]:
-    if goal.model is None or not goal.model.source:
-        return []
-    faults = state.models.get(goal.model.path, ("not looked at",))
-    if not faults:
-        return []
-    return [
-        Step(
-            name="place_model",
-            role="model",
-            title=f"copy the model to {goal.model.path}",
-            reason=faults[0],
-            variables=model_variables(goal.model),
-        )
-    ]
-
-
 def _service(goal: Goal, state: State, means: Means) -> list[Step]:
     wanted = (*goal.files, applied_file(goal))
     diffs = [
@@ -256,9 +176,12 @@ def _service(goal: Goal, state: State, means: Means) -> list[Step]:
     reasons = [_difference(diff) for diff in diffs]
     if goal.release is not None and state.current != goal.release.name:
         reasons.append(f"current is {state.current or 'not there'}")
+    again = []
     if state.damage and goal.release is not None and state.current == goal.release.name:
-        reasons.append("its release is made again")
-    reasons += _not_running(goal, state)
+        again.append("its release is made again")
+    if goal.container is not None and state.runs(goal):
+        again += [f"its container: {fault}" for fault in state.container[:1]]
+    reasons += [*again, *_not_running(goal, state)]
     if not reasons:
         return []
     runs = any(p.config for p in state.processes)
@@ -272,7 +195,7 @@ def _service(goal: Goal, state: State, means: Means) -> list[Step]:
             downtime=f"up to {goal.stop_s} s to stop, {goal.start_s} s to start" if runs else "",
             services=(goal.unit or goal.profile,),
             diffs=tuple(diffs),
-            variables=service_variables(goal, "present", means, extra),
+            variables=service_variables(goal, "present", means, extra, again=bool(again)),
         )
     ]
 

@@ -19,7 +19,9 @@ from urllib.parse import urlsplit
 from doctor.errors import DoctorError
 from doctor.facts import Version
 from doctor.matrix import Matrix
+from doctor.provision.driver.sets import DriverSet
 from doctor.provision.goal import Goal
+from doctor.provision.survey import read_facts, read_state
 from doctor.provision.target import LOCAL, Target
 from doctor.smoke.ask import Ask
 from doctor.smoke.outcome import SmokeOutcome, SmokeVerdict
@@ -51,14 +53,22 @@ class Proof:
 
 
 def prove(goal: Goal, target: Target, matrix: Matrix) -> Proof:
-    """Ask the engine. A fault of the proof itself is an answer too: not proven."""
+    """Ask the engine, or the driver. A fault of the proof itself is an answer too: not proven."""
+    if goal.driver is not None:
+        return _driver_proof(goal, goal.driver, target)
     if goal.is_nothing:
         return Proof(True, "nothing is to be proven")
     try:
         with reached(goal.url, target) as url:
             key = _key(goal.key, target)
             version = Version.maybe(goal.version)
-            ask = Ask(url=url, engine=goal.engine, version=version, key=key)
+            ask = Ask(
+                url=url,
+                engine=goal.engine,
+                version=version,
+                key=key,
+                timeout_s=goal.proof_s or None,
+            )
             outcome = smoke(ask, matrix)
     except DoctorError as fault:
         return Proof(False, f"the engine could not be asked: {fault}")
@@ -68,6 +78,17 @@ def prove(goal: Goal, target: Target, matrix: Matrix) -> Proof:
     fault_step = outcome.fault
     words = f"{fault_step.name}: {fault_step.text}" if fault_step else "not everything was shown"
     return Proof(False, f"the smoke test failed: {words}", outcome)
+
+
+def _driver_proof(goal: Goal, wanted: DriverSet, target: Target) -> Proof:
+    """The layers of a driver; none may fail, and those that were skipped are named."""
+    from doctor.provision.driver.proof import Layer, layers, words_of
+
+    state = read_state(target, goal).driver
+    if state is None:
+        return Proof(False, "the machine did not say what is installed")
+    shown = layers(wanted, state, read_facts(target))
+    return Proof(all(layer.state is not Layer.FAILED for layer in shown), words_of(shown))
 
 
 def _key(reference: str, target: Target) -> Secret:

@@ -7,24 +7,23 @@ data; no part of it becomes a path, a command or a line of a unit.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from doctor.errors import UsageError
-from doctor.facts import Version
 from doctor.matrix import Matrix
-from doctor.profile.lock import Lock, lock_text, requirements_text
+from doctor.profile.lock import Lock, LockedModel, lock_text, requirements_text
 from doctor.profile.schema import Profile
+from doctor.provision.container import Setting, container_of, model_inside, user_of
 from doctor.provision.goal import (
     PROCESS,
     SYSTEM,
     SYSTEMD,
     SYSTEMD_USER,
     USER,
+    Container,
     FileRecord,
     Goal,
     ManagedFile,
@@ -32,48 +31,50 @@ from doctor.provision.goal import (
     Release,
     digest_of,
 )
+from doctor.provision.launching import launch_of
 from doctor.provision.survey import State, probe_module
-from doctor.provision.unit import unit_text
+from doctor.provision.unit import Kind, unit_text
 from doctor.smoke.known import gguf_file, hf_folder
-from doctor.smoke.launch import LaunchPlan, Wanted, plan_launch
+from doctor.smoke.launch import LaunchPlan
 
-KNOWN_ANSWER = "known-answer"
 _EMBEDDED = "doctor.smoke.embedded"
 _SOURCE = "# Part of doctor: what this release needs of it.\n"
 
 
 @dataclass(frozen=True)
 class Site:
-    """The machine's side: whose service it is, its folder, who keeps it running, unit folder."""
+    """The machine's side: whose service it is, its folder, who keeps it running, unit folder.
+
+    `uid` is the caller's number there, `client` the words that reach its container engine.
+    """
 
     scope: str
     home: str
     supervisor: str
     unit_folder: str
+    uid: int = 0
+    client: tuple[str, ...] = ()
 
 
-def site_for(user: bool, units: str, state: State) -> Site:
+def site_for(user: bool, units: str, state: State, client: tuple[str, ...] = ()) -> Site:
     """Decide who keeps the service running there; raises UsageError for root without systemd."""
     if not user and not state.systemd:
         raise UsageError("a system service needs systemd, which does not run there", "use --user")
     own = SYSTEMD_USER if state.systemd_user else PROCESS
     if user:
-        return Site(USER, state.home, own, units)
-    return Site(SYSTEM, state.home, SYSTEMD, units)
+        return Site(USER, state.home, own, units, state.uid, client)
+    return Site(SYSTEM, state.home, SYSTEMD, units, state.uid, client)
 
 
 def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix) -> Goal:
     """All that must be on the machine. Raises UsageError or LaunchError."""
     _expect_possible(profile, lock, site)
-    launch = launch_of(profile, lock, model.path, matrix, f"{site.home}/current/venv")
-    release = _release(lock, launch)
-    key, credential = _key(profile.serving.api_key, site)
-    config = _config(profile, site, launch, release, key)
-    unit, account = _unit_and_account(profile, site)
+    run = _run(profile, lock, site, model, matrix)
+    config = _config(profile, site, run)
+    unit, account = _unit_and_account(profile, site, run)
     files = [ManagedFile(f"{site.home}/service.json", config)]
     if unit:
-        text = unit_text(site.home, account, profile.service, launch.row.stop_signal, credential)
-        files.append(ManagedFile(f"{site.unit_folder}/{unit}", text))
+        files.append(ManagedFile(f"{site.unit_folder}/{unit}", _unit(profile, site, run)))
     return Goal(
         profile=profile.name,
         home=site.home,
@@ -81,15 +82,18 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
         supervisor=site.supervisor,
         unit=unit,
         account=account,
-        release=release,
+        release=run.release,
+        container=run.container,
+        owner=run.owner,
+        proof_s=profile.smoke.timeout_s,
         model=model,
         files=tuple(files),
-        argv=launch.argv,
+        argv=run.argv,
         engine=profile.engine.name,
         version=lock.version,
         args=tuple(sorted(profile.serving.args.items())),
         url=f"http://{_reached(profile.serving.host)}:{profile.serving.port}",
-        health=launch.row.health or "/health",
+        health=run.launch.row.health or "/health",
         key=profile.serving.api_key,
         start_s=profile.service.start_s,
         stop_s=profile.service.stop_s,
@@ -97,15 +101,63 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
     )
 
 
+@dataclass(frozen=True)
+class _Run:
+    """How the engine is run: its launch, the release, the whole command line.
+
+    `key` is what the runner is told of the key, `credential` the unit's line that lays it
+    out, `owner` the number of the account in a container.
+    """
+
+    launch: LaunchPlan
+    release: Release
+    argv: tuple[str, ...]
+    key: str
+    credential: str
+    container: Container | None = None
+    owner: str = ""
+
+
+def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix) -> _Run:
+    key, credential = _key(profile.serving.api_key, site)
+    if not lock.image:
+        environment = f"{site.home}/current/venv"
+        launch = launch_of(profile, lock, model.loaded, matrix, environment)
+        return _Run(launch, _release(lock, launch), launch.argv, key, credential)
+    inside = model_inside(model.path) + (f"/{model.load}" if model.load else "")
+    launch = launch_of(profile, lock, inside, matrix)
+    release = _release(lock, launch)
+    setting = Setting(
+        client=site.client,
+        home=site.home,
+        uid=site.uid,
+        image=lock.image,
+        model=model.path,
+        named=f"{lock.image.partition('@')[0]}:{lock.tag}" if lock.tag else "",
+        library=f"{site.home}/releases/{release.name}/lib" if len(release.files) > 1 else "",
+        secret=launch.row.key_env if key else "",
+    )
+    container, argv = container_of(profile, launch, setting, matrix)
+    owner = "" if site.uid else user_of(profile, setting).partition(":")[0]
+    return _Run(launch, release, argv, key, credential, container, owner)
+
+
+def _unit(profile: Profile, site: Site, run: _Run) -> str:
+    is_system = site.scope == SYSTEM
+    own = is_system and run.container is None
+    kind = Kind(
+        is_system=is_system,
+        account=profile.service.account if own else "",
+        credential=run.credential,
+        is_container=run.container is not None,
+    )
+    return unit_text(site.home, profile.service, run.launch.row.stop_signal, kind)
+
+
 def _expect_possible(profile: Profile, lock: Lock, site: Site) -> None:
-    if profile.install.method != "venv":
-        raise UsageError(
-            f"{profile.name} runs in a container, which apply does not do yet",
-            "choose a profile with install.method venv",
-        )
     if lock.profile != profile.name:
         raise UsageError(f"this lock is for {lock.profile}", f"doctor profile lock {profile.name}")
-    for reference in (profile.serving.api_key, profile.model.token):
+    for reference in (profile.serving.api_key,):
         if reference.startswith("env:"):
             raise UsageError(
                 f"a service cannot see {reference}", "name a file that it can read: file:/PATH"
@@ -128,47 +180,15 @@ def _key(reference: str, site: Site) -> tuple[str, str]:
     return "credential:api-key", f"LoadCredential=api-key:{place}\n"
 
 
-def _unit_and_account(profile: Profile, site: Site) -> tuple[str, str]:
+def _unit_and_account(profile: Profile, site: Site, run: _Run) -> tuple[str, str]:
+    """A container's client runs as root does, its engine as a number without an account."""
     unit = f"doctor-{profile.name}.service" if site.supervisor != PROCESS else ""
-    return unit, profile.service.account if site.scope == SYSTEM else ""
-
-
-def launch_of(
-    profile: Profile, lock: Lock, model: str, matrix: Matrix, environment: str
-) -> LaunchPlan:
-    """How its server is started from an environment. Raises UsageError or LaunchError."""
-    serving = profile.serving
-    args: dict[str, Any] = {"host": serving.host, "port": serving.port}
-    name = serving.name or (KNOWN_ANSWER if profile.model.source == "embedded" else "")
-    if name:
-        args["served_model_name"] = name
-    args.update({key: typed(value) for key, value in serving.args.items()})
-    wanted = Wanted(
-        engine=profile.engine.name,
-        model=model,
-        version=Version.maybe(lock.version),
-        args=args,
-        python=f"{environment}/bin/python",
-        bin=f"{environment}/bin",
-    )
-    launch = plan_launch(wanted, matrix)
-    if serving.api_key and not launch.row.key_env:
-        why = launch.row.refused.get("api_key", "it takes no key")
-        raise UsageError(f"api_key: {profile.engine.name}: {why}", "leave serving.api_key out")
-    return launch
-
-
-def typed(text: str) -> Any:
-    """An argument's value as engines mean it: a switch, a number, or a text."""
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if re.fullmatch(r"-?[0-9]{1,18}", text):
-        return int(text)
-    return text
+    own = site.scope == SYSTEM and run.container is None
+    return unit, profile.service.account if own else ""
 
 
 def _release(lock: Lock, launch: LaunchPlan) -> Release:
-    if lock.python is None or lock.platform is None:
+    if not lock.image and (lock.python is None or lock.platform is None):
         raise UsageError("this lock has no Python packages", "lock the profile again")
     files: tuple[ManagedFile, ...] = (ManagedFile("stack.lock", lock_text(lock)),)
     if _EMBEDDED in launch.argv:
@@ -176,11 +196,12 @@ def _release(lock: Lock, launch: LaunchPlan) -> Release:
     name = digest_of(lock.digest, *(part for f in files for part in (f.path, f.text)))[:16]
     return Release(
         name=name,
-        python=lock.python,
-        platform=lock.platform,
+        python=lock.python or "",
+        platform=lock.platform or "",
         requirements=requirements_text(lock),
         index=lock.index,
         files=files,
+        image=lock.image,
     )
 
 
@@ -200,29 +221,43 @@ def embedded_model(profile: Profile, site: Site) -> Model:
     return Model(f"{site.home}/model/{source.name}", records_of(source), str(source))
 
 
+def hub_model(profile: Profile, locked: LockedModel, site: Site, source: Path) -> Model:
+    """A model of a hub, to be fetched into `source` and copied onto the machine from there."""
+    files = {file.name: FileRecord(file.size, file.sha256) for file in locked.files}
+    parts = sorted(name for name in files if name.endswith(".gguf"))
+    load = parts[0] if profile.model.format == "gguf" and parts else ""
+    path = f"{site.home}/model/{source.name}"
+    return Model(path, files, str(source), load, profile.model.token, hub=True)
+
+
 def records_of(source: Path) -> dict[str, FileRecord]:
     """Size and sha256 of a model's file, or of all files of its folder."""
     found = probe_module().record_model(str(source))
     return msgspec.convert(found, dict[str, FileRecord])
 
 
-def _config(profile: Profile, site: Site, launch: LaunchPlan, release: Release, key: str) -> str:
-    serving = profile.serving
-    env = {**launch.env, **serving.env}
-    if _EMBEDDED in launch.argv:
+def _config(profile: Profile, site: Site, run: _Run) -> str:
+    launch, box = run.launch, run.container
+    # What is set in a container stands in its command line.
+    env = {} if box else {**launch.env, **profile.serving.env}
+    if not box and _EMBEDDED in launch.argv:
         env["PYTHONPATH"] = f"{site.home}/current/lib"
     found = {
-        "argv": list(launch.argv),
+        "argv": list(run.argv),
         "env": env,
-        "secrets": {launch.row.key_env: key} if key else {},
+        "secrets": {launch.row.key_env: run.key} if run.key else {},
         "home": site.home,
         "folder": f"{site.home}/work",
         "log": f"{site.home}/log/engine.log",
         "stop_signal": launch.row.stop_signal,
         "stop_s": profile.service.stop_s,
         "restart": profile.service.restart,
-        "release": release.name,
+        "release": run.release.name,
     }
+    if box:
+        found["folder"] = site.home
+        found["tidy"] = [*box.client, "rm", "--force", "--volumes", box.name]
+        found["container"] = msgspec.to_builtins(box)
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 

@@ -10,8 +10,9 @@ import msgspec
 
 from doctor.errors import ProvisionError, UsageError
 from doctor.matrix import Matrix
+from doctor.profile.hub import COMPLETE
 from doctor.provision import reboot
-from doctor.provision.apply import COMPLETE, Outcome, Watcher, Worker
+from doctor.provision.apply import Outcome, Watcher, Worker
 from doctor.provision.goal import Goal
 from doctor.provision.journal import APPLIED, BACK, END, ROLLED_BACK
 from doctor.provision.noted import BEFORE, GOAL, goal_before, note_run, noted_goal, noted_means
@@ -47,7 +48,7 @@ class Desk:
             if again.plan.inputs != prepared.plan.inputs:
                 raise ProvisionError("the machine has changed since this plan", "plan again")
             before = goal_before(again.goal, again.state)
-            asked = _asked("apply", order.target, order.profile.name)
+            asked = _asked("apply", order.target, order.name)
             return self._carry_out(order.target, again.plan, before, again.means, asked)
 
     def resume(self, target: Target, profile: str) -> Outcome:

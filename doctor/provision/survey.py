@@ -13,11 +13,13 @@ from msgspec import Struct
 
 from doctor.errors import DoctorError, RemoteError
 from doctor.facts import Facts
+from doctor.provision.driver.sets import DriverState
 from doctor.provision.goal import FileRecord, Goal
 from doctor.provision.target import LOCAL, Target
 from doctor.resources import resource
 
 REMOTE_PYTHON = "/usr/bin/python3"
+CLIENTS = ["docker", "podman"]
 PROBE_S, FACTS_S = 300.0, 120.0
 # Runs an archive that comes through standard input; nothing of it stays on that machine.
 _RUN_ARCHIVE = """\
@@ -65,6 +67,10 @@ class State(Struct, frozen=True, kw_only=True):
     unit: dict[str, str] = {}
     recorded: dict[str, FileRecord] = {}
     unsettled: tuple[str, ...] = ()
+    programs: dict[str, str] = {}
+    image: tuple[str, ...] = ()
+    container: tuple[str, ...] = ()
+    driver: DriverState | None = None
 
     def runs(self, goal: Goal) -> bool:
         """True if the engine runs as that goal says, with that very configuration."""
@@ -79,7 +85,7 @@ class State(Struct, frozen=True, kw_only=True):
 
 def read_home(target: Target, home: str, model: str = "") -> State:
     """Ask the machine before there is a goal; `model` is a path whose files are hashed."""
-    question = {"home": home, "files": [], "record_model": model}
+    question = {"home": home, "files": [], "record_model": model, "programs": CLIENTS}
     return parse_state(_ask(target, question))
 
 
@@ -104,6 +110,10 @@ def read_state(target: Target, goal: Goal, deep: bool = False) -> State:
 
     `deep` hashes every file in place of trusting size and time.
     """
+    if goal.driver is not None:
+        from doctor.provision.driver.ask import read_driver_state
+
+        return read_driver_state(target, goal)
     models = {}
     if goal.model is not None:
         models[goal.model.path] = msgspec.to_builtins(goal.model.files)
@@ -114,6 +124,7 @@ def read_state(target: Target, goal: Goal, deep: bool = False) -> State:
         "unit": goal.unit,
         "user": goal.scope == "user",
         "deep": deep,
+        "container": msgspec.to_builtins(goal.container),
     }
     return parse_state(_ask(target, question))
 

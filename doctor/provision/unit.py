@@ -6,6 +6,8 @@ and no % specifier of systemd can matter. Paths are doctor's own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from doctor.errors import UsageError
 from doctor.profile.schema import Service
 
@@ -14,15 +16,15 @@ _TEMPLATE = """\
 # Written by doctor. Changes are found by `doctor drift` and undone by `doctor apply`.
 [Unit]
 Description=LLM inference engine ({name})
-Wants=network-online.target
-After=network-online.target
+Wants=network-online.target{engine}
+After=network-online.target{engine}
 StartLimitIntervalSec=0
 
 [Service]
 Type=exec
 Environment=DOCTOR_SERVICE={home}
 ExecStart=/usr/bin/python3 -I {home}/bin/run_service.py exec {home}/service.json
-{account}{credential}KillSignal={signal}
+{tidy}{account}{credential}KillSignal={signal}
 KillMode=mixed
 TimeoutStopSec={stop_s}
 Restart={restart}
@@ -48,25 +50,43 @@ ReadWritePaths={home}/run {home}/log {home}/work
 """
 
 
-def unit_text(
-    home: str, account: str, service: Service, stop_signal: str, credential: str = ""
-) -> str:
-    """The unit of the service in `home`; of a system service if there is an account.
+# A container outlives its client if that is killed. Signals that the client passed on come
+# back as its exit status.
+_TIDY = """\
+ExecStopPost=/usr/bin/python3 -I {home}/bin/run_service.py tidy {home}/service.json
+SuccessExitStatus=130 143
+"""
 
-    `credential` is a whole line. Raises UsageError for a folder that would need quoting.
+
+@dataclass(frozen=True)
+class Kind:
+    """A unit of the system or of a user; as whom it runs, "" for its manager's own account.
+
+    `credential` is a whole line; `is_container` if its program is the client of a container.
     """
+
+    is_system: bool = False
+    account: str = ""
+    credential: str = ""
+    is_container: bool = False
+
+
+def unit_text(home: str, service: Service, stop_signal: str, kind: Kind) -> str:
+    """The unit of the service in `home`; raises UsageError for a folder that needs quoting."""
     if not home.startswith("/") or set(home) & set(" \t\n%$\"'\\;"):
         raise UsageError(f"{home[:80]!r} cannot be a service's folder", "choose a plain path")
-    user = f"User={account}\nGroup={account}\n" if account else ""
+    user = f"User={kind.account}\nGroup={kind.account}\n" if kind.account else ""
     return _TEMPLATE.format(
         name=home.rpartition("/")[2],
         home=home,
+        engine=" docker.service" if kind.is_container else "",
+        tidy=_TIDY.format(home=home) if kind.is_container else "",
         account=user,
-        credential=credential,
+        credential=kind.credential,
         signal=stop_signal,
         stop_s=service.stop_s,
         restart=service.restart,
         open_files=service.open_files,
-        hardening=_HARDENING.format(home=home) if account else "",
-        target="multi-user.target" if account else "default.target",
+        hardening=_HARDENING.format(home=home) if kind.is_system else "",
+        target="multi-user.target" if kind.is_system else "default.target",
     )

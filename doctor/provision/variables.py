@@ -15,7 +15,9 @@ class Means(Struct, frozen=True):
 
     `wheels` is a folder on this machine for all files, `fetched` if they are in it already,
     `copy_wheels` if they must be carried to the machine. `libraries` are packages of the
-    distribution to install first.
+    distribution to install first, `engine_packages` those of a container engine, whose unit
+    is `engine_service`. `model_cache` is a folder on this machine for a model of a hub,
+    `model_fetched` if it is whole; with `link_model` the service's files may be the same.
     """
 
     python: str
@@ -24,6 +26,11 @@ class Means(Struct, frozen=True):
     fetched: bool = False
     copy_wheels: bool = False
     libraries: tuple[str, ...] = ()
+    engine_packages: tuple[str, ...] = ()
+    engine_service: str = ""
+    model_cache: str = ""
+    model_fetched: bool = False
+    link_model: bool = False
 
 
 def release_variables(goal: Goal, means: Means, rebuild: bool = False) -> dict[str, Any]:
@@ -43,9 +50,33 @@ def release_variables(goal: Goal, means: Means, rebuild: bool = False) -> dict[s
     }
 
 
-def model_variables(model: Model) -> dict[str, Any]:
+def image_variables(goal: Goal, means: Means, rebuild: bool = False) -> dict[str, Any]:
+    """What the role engine_container is told."""
+    if goal.release is None or goal.container is None:
+        return {}
+    return {
+        "engine_container_path": goal.release_path,
+        "engine_container_python": means.python,
+        "engine_container_client": list(goal.container.client),
+        "engine_container_image": goal.container.image,
+        "engine_container_files": [msgspec.to_builtins(file) for file in goal.release.files],
+        "engine_container_rebuild": rebuild,
+    }
+
+
+def engine_variables(goal: Goal, means: Means) -> dict[str, Any]:
+    """What the role container_engine is told."""
+    return {
+        "container_engine_packages": list(means.engine_packages),
+        "container_engine_service": means.engine_service,
+        "container_engine_client": list(goal.container.client) if goal.container else [],
+    }
+
+
+def model_variables(model: Model, means: Means) -> dict[str, Any]:
     """What the role model is told."""
     return {
+        "model_link": means.link_model,
         "model_path": model.path,
         "model_source": model.source,
         "model_files": [
@@ -59,10 +90,13 @@ def applied_file(goal: Goal) -> ManagedFile:
     return ManagedFile(f"{goal.home}/applied.json", goal_text(goal), 0o600)
 
 
-def service_variables(goal: Goal, state: str, means: Means, extra: list[str]) -> dict[str, Any]:
+def service_variables(
+    goal: Goal, state: str, means: Means, extra: list[str], again: bool = False
+) -> dict[str, Any]:
     """What the role service is told; `state` is present or absent, `extra` files must go.
 
-    The note of what is applied comes first: with it every other file can be found again.
+    With `again` the engine is started anew though it runs just so. The note of what is
+    applied comes first: with it every other file can be found again.
     """
     files = () if goal.is_nothing else (applied_file(goal), *goal.files)
     return {
@@ -73,6 +107,8 @@ def service_variables(goal: Goal, state: str, means: Means, extra: list[str]) ->
         "service_supervisor": goal.supervisor,
         "service_unit": goal.unit,
         "service_account": goal.account,
+        "service_owner": goal.owner,
+        "service_again": again,
         "service_release": goal.release.name if goal.release else "",
         "service_files": [msgspec.to_builtins(file) for file in files],
         "service_remove": extra,
@@ -88,6 +124,7 @@ def verify_variables(goal: Goal, means: Means) -> dict[str, Any]:
         "verify_scope": goal.scope,
         "verify_supervisor": goal.supervisor,
         "verify_unit": goal.unit,
+        "verify_container": goal.container is not None,
         "verify_url": goal.url + goal.health,
         "verify_start_s": goal.start_s,
     }

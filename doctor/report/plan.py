@@ -8,7 +8,8 @@ import textwrap
 
 import msgspec
 
-from doctor.provision.plan import FileDiff, Plan, Step
+from doctor.provision.plan import Plan
+from doctor.provision.step import FileDiff, Step
 from doctor.report import Style
 from doctor.report.clean import clean, clean_line
 

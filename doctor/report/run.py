@@ -6,8 +6,8 @@ import json
 from typing import TextIO
 
 from doctor.provision.apply import Outcome, Watcher
-from doctor.provision.plan import Step
 from doctor.provision.playbook import RoleResult, TaskEvent
+from doctor.provision.step import Step
 from doctor.report.clean import clean, clean_line
 
 SCHEMA = "doctor/run/v1"

@@ -9,6 +9,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import each, is_absent
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.framework import wants_cpu
 from doctor.rules.image_facts import known_image
 from doctor.rules.settings import covering
 from doctor.rules.software import software
@@ -33,6 +34,8 @@ def _container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
         raise NotApplicable("not a container")
     if case.facts.devices.is_known and case.facts.devices.value and not case.nvidia_devices:
         raise NotApplicable("no nvidia device")
+    if wants_cpu(case):
+        raise NotApplicable("a CPU run was asked for")
     image = known_image(case.scope, matrix)
     if image is not None and image.vendor not in ("nvidia", "any"):
         raise NotApplicable(f"an image for {image.vendor} devices")

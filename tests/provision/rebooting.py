@@ -18,9 +18,10 @@ from doctor.provision.apply import Outcome, Worker
 from doctor.provision.journal import BEGIN, DONE, STEP
 from doctor.provision.noted import goal_before, note_run
 from doctor.provision.order import Order, Prepared, prepare
-from doctor.provision.plan import Plan, Step
+from doctor.provision.plan import Plan
 from doctor.provision.reboot import note
 from doctor.provision.runs import Run, Runs, state_folder
+from doctor.provision.step import Step
 from doctor.provision.target import Target
 
 STEP_NAME = "make_release"

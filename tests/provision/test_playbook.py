@@ -13,7 +13,7 @@ from doctor.errors import UsageError
 from doctor.profile.schema import Service
 from doctor.provision.playbook import unsafe_yaml
 from doctor.provision.target import Target, parse_target
-from doctor.provision.unit import unit_text
+from doctor.provision.unit import Kind, unit_text
 
 PLAIN = st.text(st.characters(blacklist_categories=["Cs"]), max_size=60)
 
@@ -53,17 +53,24 @@ def test_every_text_is_tagged_and_comes_through_whole(variables: dict[str, Any])
 @pytest.mark.parametrize("home", ["relative", "/a b", "/a%h", "/a$b", "/a\nUser=root", '/a"'])
 def test_a_folder_that_a_unit_would_read_otherwise_is_refused(home: str) -> None:
     with pytest.raises(UsageError):
-        unit_text(home, "doctor", Service(), "SIGTERM")
+        unit_text(home, Service(), "SIGTERM", Kind())
 
 
 def test_a_unit_says_how_its_engine_ends() -> None:
-    text = unit_text(
-        "/opt/doctor/demo", "doctor", Service(stop_s=42), "SIGINT", "LoadCredential=k\n"
-    )
+    kind = Kind(is_system=True, account="doctor", credential="LoadCredential=k\n")
+    text = unit_text("/opt/doctor/demo", Service(stop_s=42), "SIGINT", kind)
     for line in ("KillSignal=SIGINT", "TimeoutStopSec=42", "User=doctor", "LoadCredential=k"):
         assert f"\n{line}\n" in text
     assert "ProtectSystem=strict" in text
-    assert "User=" not in unit_text("/home/u/x", "", Service(), "SIGTERM")
+    assert "User=" not in unit_text("/home/u/x", Service(), "SIGTERM", Kind())
+
+
+def test_the_unit_of_a_container_tidies_up_after_its_client() -> None:
+    text = unit_text("/opt/doctor/demo", Service(), "SIGINT", Kind(True, is_container=True))
+    assert "ExecStopPost=/usr/bin/python3 -I /opt/doctor/demo/bin/run_service.py tidy" in text
+    assert "After=network-online.target docker.service" in text
+    assert "User=" not in text
+    assert "ProtectSystem=strict" in text
 
 
 @pytest.mark.parametrize(

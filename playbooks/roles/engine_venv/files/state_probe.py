@@ -27,7 +27,7 @@ MANIFEST, APPLIED = "manifest.json", "applied.json"
 
 
 def probe(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer {home, files, unit, user, deep, run}; see the keys of the answer."""
+    """Answer {home, files, unit, user, deep, programs, container}; see the keys of the answer."""
     home = os.path.expanduser(question["home"])
     found: dict[str, Any] = {
         "home": home,
@@ -43,6 +43,7 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
         "applied": _text(os.path.join(home, APPLIED)),
         "lock": _text(os.path.join(home, "current", "stack.lock"), 8 << 20),
         "processes": _processes(home),
+        "programs": {name: _program(name) for name in question.get("programs", [])},
         "unsettled": unsettled_packages() if os.getuid() == 0 else [],
     }
     paths = [*question["files"], *_files_of(found["applied"]), os.path.join(home, APPLIED)]
@@ -54,6 +55,8 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
         found["damage"] = check_manifest(folder, bool(question.get("deep")))
     if question.get("record_model"):
         found["recorded"] = record_model(question["record_model"])
+    if question.get("container"):
+        found["image"], found["container"] = check_container(question["container"])
     found["models"] = {
         path: check_model(path, files, bool(question.get("deep")))
         for path, files in question.get("models", {}).items()
@@ -126,6 +129,69 @@ def check_model(path: str, files: dict[str, Any], deep: bool) -> list[str]:
         if fault:
             found.append((name or os.path.basename(path)) + ": " + fault)
     return found
+
+
+def check_container(wanted: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """What is amiss with a container's image, and with the container, in words.
+
+    `wanted` has client, name, image and inspected: what `inspect` shall say.
+    """
+    image = _inspect(wanted["client"], "image", wanted["image"])
+    if image is None:
+        return [wanted["image"] + ": not there"], []
+    box = _inspect(wanted["client"], "container", wanted["name"])
+    if box is None:
+        return [], ["not there"]
+    found = [] if box["State"].get("Running") else ["does not run"]
+    if box.get("Image") != image.get("Id"):
+        found.append("runs another image")
+    says = described(box)
+    for key, value in sorted(wanted["inspected"].items()):
+        if says.get(key) != value:
+            found.append(key + " is " + _short(says.get(key)) + ", not " + _short(value))
+    return [], found
+
+
+def described(box: dict[str, Any]) -> dict[str, Any]:
+    """What `inspect` says of a container, as far as it decides what the engine can do."""
+    config, host = box["Config"], box["HostConfig"]
+    network = host.get("NetworkMode") or ""
+    mounts = host.get("Mounts") or []
+    return {
+        "image": config.get("Image"),
+        "command": config.get("Cmd") or [],
+        "user": config.get("User"),
+        "read_only": bool(host.get("ReadonlyRootfs")),
+        "privileged": bool(host.get("Privileged")),
+        "dropped": host.get("CapDrop") or [],
+        "network": "bridge" if network == "default" else network,
+        "ports": host.get("PortBindings") or {},
+        "mounts": sorted([m["Source"], m["Target"], bool(m.get("ReadOnly"))] for m in mounts),
+        "shm": host.get("ShmSize"),
+        "restart": (host.get("RestartPolicy") or {}).get("Name") or "no",
+        "memory": host.get("Memory") or 0,
+        "cpus": host.get("NanoCpus") or 0,
+    }
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value)[:200]
+
+
+def _inspect(client: list[str], kind: str, name: str) -> dict[str, Any] | None:
+    """What a container engine says of an image or container; None if it knows none."""
+    command = [*client, "inspect", "--type", kind, name]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        found = json.loads(answer.stdout)[0]
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError, KeyError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _program(name: str) -> str:
+    """The path of a program, "" if there is none; services see no more of PATH than this."""
+    return shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") or ""
 
 
 def record_model(path: str) -> dict[str, Any]:
@@ -319,13 +385,18 @@ def _has_user_manager() -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """`write-manifest DIR`, `check-manifest DIR`, `end-marked RUN`, `boot`, or a question."""
+    """Do what the first argument names, or answer a question that is given as JSON."""
     if arguments[0] == "write-manifest":
         write_manifest(arguments[1])
     elif arguments[0] == "end-marked":
         print(end_marked(arguments[1]))
     elif arguments[0] == "boot":
         print(boot_identity())
+    elif arguments[0] == "check-container":
+        with open(arguments[1], encoding="utf-8") as file:
+            image, box = check_container(json.load(file)["container"])
+        print("\n".join([*image, *box]))
+        return 1 if image or box else 0
     elif arguments[0] == "check-manifest":
         found = check_manifest(arguments[1], True)
         print("\n".join(found))

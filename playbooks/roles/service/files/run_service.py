@@ -2,12 +2,13 @@
 
     run_service.py exec service.json      become the engine (systemd starts it so)
     run_service.py compare service.json   say whether the engine runs just so: same, other, none
+    run_service.py tidy service.json      take away the container that a killed client left
     run_service.py start|restart|stop|status service.json
                                           keep it running without systemd, as this user
 
 Standard library, Python 3.9. service.json: argv, env, secrets ({variable: reference}), folder,
-log, home, restart, stop_signal, stop_s. A key is read from its file into the engine's environment
-and is written nowhere.
+log, home, restart, stop_signal, stop_s; for a container tidy, the command that removes it. A key
+is read from its file into the engine's environment and is written nowhere.
 """
 
 from __future__ import annotations
@@ -82,9 +83,22 @@ def become(path: str) -> None:
     """Replace this process by the engine."""
     config, digest = load(path)
     env = environment(config, digest)
+    tidy(config)
     note_engine(config, digest, os.getpid())
     os.chdir(config["folder"])
     os.execve(config["argv"][0], config["argv"], env)  # noqa: S606 - that is its task
+
+
+def tidy(config: dict[str, Any]) -> bool:
+    """Take away a container that its client has left behind; True if there was one."""
+    command = config.get("tidy")
+    if not command:
+        return False
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    with suppress(OSError, subprocess.TimeoutExpired):
+        answer = subprocess.run(command, capture_output=True, env=env, timeout=60, check=False)
+        return bool(answer.stdout.strip())
+    return False
 
 
 class Watch:
@@ -127,6 +141,7 @@ class Watch:
 
     def _run_once(self) -> int:
         config, digest = load(self.path)
+        tidy(config)
         with open(log_file(config), "ab") as log:
             self.child = subprocess.Popen(
                 config["argv"],
@@ -149,6 +164,7 @@ class Watch:
             if deadline is not None and time.monotonic() > deadline:
                 kill_group(self.child.pid)
         kill_group(self.child.pid)
+        tidy(config)
         return self.child.returncode
 
     def _ask_child_to_end(self, config: dict[str, Any]) -> None:
@@ -248,7 +264,7 @@ def end_strays(config: dict[str, Any]) -> bool:
             if marked and int(name) != os.getpid():
                 os.kill(int(name), signal.SIGKILL)
                 found = True
-    return found
+    return tidy(config) or found
 
 
 def compare(path: str) -> str:
@@ -277,6 +293,9 @@ def main(arguments: list[str]) -> int:
         pid = watcher(load(path)[0])
         print(pid or "not running")
         return 0 if pid else 3
+    if verb == "tidy":
+        tidy(load(path)[0])
+        return 0
     if verb == "compare":
         print(compare(path))
         return 0

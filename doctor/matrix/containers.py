@@ -1,0 +1,87 @@
+"""How engines run in containers: rows of the domain `containers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from doctor.matrix.model import Row
+
+
+class ContainerRun(Row, frozen=True, kw_only=True):
+    """How an engine is started in its images.
+
+    Programs are looked for along the image's PATH, {python} as `python`; `command` replaces the
+    words of its launch where images differ. With `keeps_entrypoint` the words follow the image's
+    own entry point. `shm_gib` is the /dev/shm that it needs, `read_only` whether it can do
+    without writing to its own files, `env` what is set in it.
+    """
+
+    engine: str
+    python: str = "python3"
+    command: tuple[str, ...] = ()
+    keeps_entrypoint: bool = False
+    shm_gib: float = 1
+    read_only: bool = True
+    env: dict[str, str] = field(default_factory=dict)
+
+
+class DeviceAccess(Row, frozen=True, kw_only=True):
+    """What lets a container see devices of a vendor, by the engine that runs it.
+
+    `options` always; then `every` for all devices, `counted` for the first {count}, or
+    `chosen` for {ids} of a list, else `each` once for every {id}. What is empty cannot be
+    asked for. `mounts` are paths of the host that are shown
+    read-only.
+    """
+
+    vendor: str
+    program: str
+    options: tuple[str, ...] = ()
+    every: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+
+
+class EnginePackages(Row, frozen=True, kw_only=True):
+    """What brings a container engine from a distribution (`systems`: ids of os-release).
+
+    `program` is docker or podman and `path` its client, `service` the unit that must run, ""
+    for none; `versions` are those of VERSION_ID that the row is for, none for all.
+    """
+
+    program: str
+    systems: tuple[str, ...]
+    packages: tuple[str, ...]
+    path: str
+    service: str = ""
+    versions: tuple[str, ...] = ()
+
+
+class ContainerDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Engines in containers."""
+
+    as_of: str
+    runs: tuple[ContainerRun, ...] = ()
+    accesses: tuple[DeviceAccess, ...] = ()
+    engine_packages: tuple[EnginePackages, ...] = ()
+
+    def run_of(self, engine: str) -> ContainerRun | None:
+        """How an engine is started in its images, or None if that is not known."""
+        return next((row for row in self.runs if row.engine == engine), None)
+
+    def access_of(self, vendor: str, program: str) -> DeviceAccess | None:
+        """What shows devices of a vendor to containers of a program, or None."""
+        wanted = (vendor, program)
+        return next((r for r in self.accesses if (r.vendor, r.program) == wanted), None)
+
+    def packages_for(self, families: Iterable[str], version: str) -> EnginePackages | None:
+        """What to install, by the ids of a system, its own before those it is like."""
+        for family in families:
+            for row in self.engine_packages:
+                if family in row.systems and (not row.versions or version in row.versions):
+                    return row
+        return None

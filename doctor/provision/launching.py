@@ -1,0 +1,89 @@
+"""The engine's own command line, as the matrix has it for the locked version. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from doctor.errors import UsageError
+from doctor.facts import Version
+from doctor.matrix import Matrix
+from doctor.matrix.containers import ContainerRun
+from doctor.profile.lock import Lock
+from doctor.profile.schema import Profile
+from doctor.smoke.launch import LaunchPlan, Wanted, plan_launch
+
+KNOWN_ANSWER = "known-answer"
+BRIDGE = "bridge"
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - inside a network of its own
+
+
+def launch_of(
+    profile: Profile, lock: Lock, model: str, matrix: Matrix, environment: str = "/environment"
+) -> LaunchPlan:
+    """How its server is started: from an environment, or in its image.
+
+    Raises UsageError or LaunchError with what this version of the engine does not take.
+    """
+    run = _run(profile, matrix) if lock.image else None
+    wanted = Wanted(
+        engine=profile.engine.name,
+        model=model,
+        version=Version.maybe(lock.version),
+        args=_arguments(profile),
+        python=run.python if run else f"{environment}/bin/python",
+        bin="" if run else f"{environment}/bin",
+    )
+    launch = plan_launch(wanted, matrix)
+    if launch.settings:
+        raise UsageError(
+            f"{profile.engine.name} is set up by a file of its own, which apply does not write",
+            "start it by hand, then ask doctor smoke --url",
+        )
+    if profile.serving.api_key and not launch.row.key_env:
+        why = launch.row.refused.get("api_key", "it takes no key")
+        raise UsageError(f"api_key: {profile.engine.name}: {why}", "leave serving.api_key out")
+    return _in_image(launch, run, model) if run else launch
+
+
+def _run(profile: Profile, matrix: Matrix) -> ContainerRun:
+    run = matrix.containers.run_of(profile.engine.name)
+    if run is None:
+        known = ", ".join(row.engine for row in matrix.containers.runs)
+        raise UsageError(
+            f"how {profile.engine.name} is started in an image is not known", f"known: {known}"
+        )
+    return run
+
+
+def _in_image(launch: LaunchPlan, run: ContainerRun, model: str) -> LaunchPlan:
+    """The same arguments after the command that images have."""
+    words = run.command or tuple(w.removeprefix("{bin}/") for w in launch.row.command)
+    places = {"{model}": model, "{python}": run.python}
+    command = tuple(places.get(word, word) for word in words)
+    argv = (*command, *launch.argv[len(launch.row.command) :])
+    return replace(launch, argv=argv, env={**launch.env, **run.env})
+
+
+def _arguments(profile: Profile) -> dict[str, Any]:
+    serving = profile.serving
+    has_network = profile.install.method == "container" and profile.install.network == BRIDGE
+    args: dict[str, Any] = {
+        "host": _EVERYWHERE if has_network else serving.host,
+        "port": serving.port,
+    }
+    name = serving.name or (KNOWN_ANSWER if profile.model.source == "embedded" else "")
+    if name:
+        args["served_model_name"] = name
+    args.update({key: typed(value) for key, value in serving.args.items()})
+    return args
+
+
+def typed(text: str) -> Any:
+    """An argument's value as engines mean it: a switch, a number, or a text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if re.fullmatch(r"-?[0-9]{1,18}", text):
+        return int(text)
+    return text
