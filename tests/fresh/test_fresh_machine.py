@@ -123,7 +123,7 @@ def test_odd_surroundings(person: Box, wheel: Path, env: dict[str, str]) -> None
         ("check",),
         ("check", "--facts", f"{person.home}/doctor/examples/old-driver.yaml"),
     ):
-        answer = person.run(program, *words, **env)
+        answer = person.run(program, *words, env=env)
         assert answer.status in (0, 1), answer.all
         assert "Traceback" not in answer.all
         assert answer.out
