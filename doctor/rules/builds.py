@@ -120,19 +120,24 @@ def engine_build(case: Case, matrix: Matrix) -> CudaBuild | None:
     )
 
 
-def lowest_build(case: Case, matrix: Matrix) -> CudaBuild | None:
-    """The lowest CUDA for which any listed release of an engine of unknown version is built."""
+def lowest_build(case: Case, matrix: Matrix, default: bool = False) -> CudaBuild | None:
+    """The lowest CUDA for which any listed release of an engine of unknown version is built.
+
+    `default` leaves out builds that a plain install does not bring.
+    """
     found = engine(case, matrix)
     domain = matrix.engine(found.name)
     if found.version is not None or domain is None or found.name == "torch":
         return None
     known = [(as_cuda(row.cuda or ""), row) for row in domain.releases]
-    known += [(cuda, row) for row in domain.releases for _, cuda in cuda_variants(row)]
+    if not default:
+        known += [(cuda, row) for row in domain.releases for _, cuda in cuda_variants(row)]
     listed = [(cuda, row) for cuda, row in known if cuda is not None]
     if not listed:
         return None
     cuda, row = min(listed, key=lambda pair: pair[0].low)
-    fact = Evidence(f"no listed release of {found.name} is for less than CUDA {cuda}", "matrix")
+    what = "default build of a release" if default else "release"
+    fact = Evidence(f"no listed {what} of {found.name} is for less than CUDA {cuda}", "matrix")
     return CudaBuild(found.name, None, cuda, fact, assumed=True, sources=tuple(row.source))
 
 

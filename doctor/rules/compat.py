@@ -78,6 +78,15 @@ def eligible(case: Case, runtime: Version, matrix: Matrix) -> bool | None:
     return True
 
 
+def may_be_brought(case: Case, cuda: Version, matrix: Matrix) -> bool:
+    """Images and toolkits may bring a forward-compatibility libcuda; a bare host has none."""
+    if not case.nvidia_devices or eligible(case, cuda, matrix) is False:
+        return False
+    boxed = case.scope.kind in ("container", "image") or bool(case.scope.image.ref)
+    versions = (t.version for t in case.facts.nvidia.toolkits.value or ())
+    return boxed or any(v is not None and v.major == cuda.major for v in versions)
+
+
 def _nearest(matrix: Matrix) -> ForwardCompat | None:
     """The newest library whose rules are known: rules have changed little between them."""
     rows = matrix.cuda.forward_compat

@@ -24,8 +24,9 @@ from doctor.rules.software import Software, engine
 def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The NVIDIA driver is older than the CUDA runtime of an installed build needs.
 
-    What: the CUDA version that the driver library in use offers, and the loaded kernel
-        driver, against the CUDA runtime of torch, of the engine or of its binaries.
+    What: the CUDA version that the driver library in use offers, and the loaded driver,
+        against the CUDA runtime of torch, of the engine (the lowest that a plain install
+        brings, if its version is not known: a warning) or of its binaries.
     Why: a wheel brings its own CUDA runtime but talks to the kernel driver. A runtime of
         the same major runs from the floor of that major on, a runtime of a newer major
         not at all; the first CUDA call then fails (CUDA 35).
@@ -61,14 +62,17 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _below_every_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The engine's version is not known, and the driver is too old for all that are listed."""
-    build, offered = builds.lowest_build(case, matrix), level(case, matrix)
-    if build is None or offered is None or not offered.cuda.is_exact:
+    offered = level(case, matrix)
+    if offered is None or not offered.cuda.is_exact:
         return
-    if case.nvidia_devices and compat.eligible(case, build.cuda, matrix) is not False:
-        return  # a forward-compatibility libcuda may be what it runs with
-    found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)
-    if found is not None and _is_too_old(found):
-        yield replace(_too_old(case, matrix, build, offered), severity=Severity.WARNING)
+    for default in (False, True):
+        build = builds.lowest_build(case, matrix, default)
+        if build is None or compat.may_be_brought(case, build.cuda, matrix):
+            continue
+        found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)
+        if found is not None and _is_too_old(found):
+            yield replace(_too_old(case, matrix, build, offered), severity=Severity.WARNING)
+            return
 
 
 def _need_driver(case: Case, matrix: Matrix) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.facts import Package, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.software import Software, admits, engine, software, torch_version
 
@@ -52,12 +53,16 @@ def _reinstall(found: Software, specs: dict[str, str], label: str = "") -> Remed
     )
 
 
-def _applies(case: Case) -> None:
+def _applies(case: Case, matrix: Matrix) -> None:
     """Pins are those of the public CUDA and CPU wheels: other vendors build against their own."""
     others = {d.vendor for d in case.devices} - {"nvidia"}
     torch = torch_version(case)
     if others or (torch is not None and (_labels(torch) == "rocm" or _is_vendor_build(torch))):
         raise NotApplicable("a vendor's own torch build")
+    if case.facts.host.platform.value == "jetson" or any(
+        cards.is_tegra(device, matrix) for device in case.nvidia_devices
+    ):
+        raise NotApplicable("builds for a Jetson go with the torch of its JetPack")
 
 
 @rule("FRM201", cause="torch-pin-mismatch", severity=Severity.ERROR)
@@ -70,11 +75,11 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
         fails at import with undefined symbols, or worse, later.
     How to fix: install the pinned versions; to use another torch, take the release of the
         engine that pins it, or build the engine from source.
-    Silent when: the engine is a vendor's or a source build, torch is a vendor's own, or
-        the version is stated too loosely to decide.
+    Silent when: the engine is a vendor's or a source build, torch is a vendor's own, the
+        host is a Jetson, or the version is stated too loosely to decide.
     Sources: METADATA of the release (rows in the matrix).
     """
-    _applies(case)
+    _applies(case, matrix)
     found = engine(case, matrix)
     if not found.is_public_build:
         raise NotApplicable(f"{found.label} is not the public build")

@@ -215,10 +215,11 @@ def _is_not_for_arm(row: Release) -> bool:
 def _published_builds(case: Case, matrix: Matrix, device: Device | None) -> Iterator[Fault]:
     """An engine of which nothing is installed: would the newest published build run here?"""
     found = engine(case, matrix)
-    if found.version is not None or case.scope.packages.is_known or case.scope.image.ref:
-        raise NotApplicable("something is installed")
+    if found.version is not None or case.scope.image.ref:
+        raise NotApplicable("the engine is installed")
     card = _capability(device, matrix)
-    on_torch = any("torch" in row.pins for row in found.rows)
+    own_torch = case.scope.torch.is_known or case.scope.package("torch") is not None
+    on_torch = any("torch" in row.pins for row in found.rows) and not own_torch
     for name in (found.name, "torch") if on_torch else (found.name,):
         names = _arm_targets(matrix, name)
         kernels = Kernels(tuple(map(CodeTarget.parse, names)))

@@ -6,12 +6,16 @@ import re
 from dataclasses import dataclass
 
 from doctor.facts import Device
+from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case
 from doctor.rules.model_facts import argument, count, known_model, model_name, stated_size
 
 _GIB = 1 << 30
+# Sizes by arithmetic leave out scales and embeddings kept at 16 bit; nominal memory is
+# larger than what a driver reports. Only a clear excess counts.
+CLEAR = 1.1
 # Bits a weight that a method or a word in a model's name stands for.
 _BITS = (
     (4, re.compile(r"awq|gptq|int4|w4a|4[-_ ]?bit|nf4|bnb|mxfp4|nvfp4|fp4|q4_|exl2", re.I)),
@@ -43,7 +47,7 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     if params is None or bits is None:
         return None
     total = params * 1e9 * bits / 8 / _GIB
-    ranks = _ranks(case)
+    ranks = ranks_of(case)
     if ranks is None:
         return None
     split = f" over {ranks} ranks" if ranks > 1 else ""
@@ -55,7 +59,7 @@ def _params(case: Case, matrix: Matrix) -> float | None:
     return row.params_b if row is not None and row.params_b else stated_size(model_name(case))
 
 
-def _ranks(case: Case) -> int | None:
+def ranks_of(case: Case) -> int | None:
     """Devices that share the weights; where nothing is said, all that are known to be here."""
     tensor, pipeline = (count(case, f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
     if tensor or pipeline:
@@ -93,3 +97,12 @@ def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:
     sizes = {row.memory_gb for row in cards.products(device, matrix)}
     size = sizes.pop() if len(sizes) == 1 else None
     return size, False
+
+
+def memory_evidence(case: Case, need: Need, device: Device, size: float) -> tuple[Evidence, ...]:
+    """What the weights take, and what the device has."""
+    at = device.memory_mib.at or device.name.at
+    return (
+        Evidence(f"weights {need.gib:.1f} GiB a device ({need.how})", argument(case, "model")[1]),
+        Evidence(f"{device.name.value or device.id}: {size:.1f} GiB", at),
+    )

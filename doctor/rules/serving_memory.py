@@ -10,16 +10,14 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.memory_need import Need, total_gib, weights
+from doctor.rules.memory_need import CLEAR, Need, memory_evidence, total_gib, weights
 from doctor.rules.model_facts import argument, count, known_model, model_name, number
+from doctor.rules.serving_request import request_exceeds
 from doctor.rules.settings import applicable, possible, settings
 from doctor.rules.software import engine, engine_name
 
 # These keep all weights on the devices; llama.cpp and Ollama leave layers to the CPU.
 _WHOLE_ON_DEVICE = ("vllm", "vllm-ascend", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
-# Sizes by arithmetic leave out scales and embeddings kept at 16 bit; nominal memory is
-# larger than what a driver reports. Only a clear excess counts.
-_CLEAR = 1.1
 # Names under which engines and people state the pool, and what one request asks of it.
 _POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
 _ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
@@ -49,15 +47,7 @@ def _need(case: Case, matrix: Matrix) -> Need:
 
 
 def _exceeds(need: Need, room: float) -> bool:
-    return need.gib > room * (1.0 if need.is_measured else _CLEAR)
-
-
-def _memory_evidence(case: Case, need: Need, device: Device, size: float) -> tuple[Evidence, ...]:
-    at = device.memory_mib.at or device.name.at
-    return (
-        Evidence(f"weights {need.gib:.1f} GiB a device ({need.how})", argument(case, "model")[1]),
-        Evidence(f"{device.name.value or device.id}: {size:.1f} GiB", at),
-    )
+    return need.gib > room * (1.0 if need.is_measured else CLEAR)
 
 
 @rule("SRV101", cause="insufficient-memory-weights", severity=Severity.ERROR)
@@ -79,7 +69,7 @@ def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield Fault(
             f"{model_name(case) or 'the model'} needs {need.gib:.1f} GiB a device for weights; "
             f"{cards.label(device, matrix)} has {size:.1f}",
-            evidence=_memory_evidence(case, need, device, size),
+            evidence=memory_evidence(case, need, device, size),
             remedies=(
                 Remedy("use a checkpoint of fewer bits (FP8, then 4 bit)"),
                 Remedy("or share it among more devices with tensor_parallel_size"),
@@ -139,12 +129,12 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if _exceeds(need, size):
         return
     if not _exceeds(need, size * fraction):
-        yield from _request_exceeds(case, matrix, need, (device, size * fraction))
+        yield from request_exceeds(case, matrix, need, (device, size * fraction))
     else:
         yield Fault(
             f"gpu_memory_utilization {fraction:g} allows {size * fraction:.1f} GiB, and the "
             f"weights alone take {need.gib:.1f}",
-            evidence=_memory_evidence(case, need, device, size),
+            evidence=memory_evidence(case, need, device, size),
             remedies=(Remedy("leave it at the default: it caps weights and KV cache together"),),
             subject=device.id,
         )
@@ -156,30 +146,6 @@ def _default_share(case: Case, matrix: Matrix) -> float | None:
     rows = possible(matrix, found, "parameter", setting, "gpu_memory_utilization")
     defaults = [str(match.claim.data.get("default", "")) for match, _ in rows]
     return max((float(text) for text in defaults if _FIGURE.fullmatch(text)), default=None)
-
-
-def _request_exceeds(
-    case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
-) -> Iterator[Fault]:
-    """One request of full length against what weights leave; plain attention only."""
-    row = known_model(matrix, model_name(case))
-    length = count(case, "max_model_len")
-    if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
-        return
-    ranks = min(count(case, "tensor_parallel_size") or 1, row.kv_heads or 1)
-    bits = 8 if "fp8" in str(argument(case, "kv_cache_dtype")[0]).lower() else 16
-    kv = length * row.kv_bytes_per_token * bits / 16 / ranks / (1 << 30)
-    device, share = room
-    left = share - need.gib
-    if kv > left * _CLEAR:
-        yield Fault(
-            f"one request of {length} tokens needs {kv:.1f} GiB of KV cache; weights leave "
-            f"{left:.1f} GiB of {cards.label(device, matrix)}",
-            evidence=_memory_evidence(case, need, device, share),
-            remedies=(Remedy("lower --max-model-len, or use --kv-cache-dtype fp8"),),
-            sources=row.source,
-            subject=device.id,
-        )
 
 
 def _is_share_of_total(case: Case, matrix: Matrix) -> bool:

@@ -1,0 +1,134 @@
+"""Are the libraries that an engine's package asks for there, in the line that it was built for?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Missing, MissingFact, Package, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules import builds
+from doctor.rules.cuda_level import two_parts
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.model_facts import environment
+from doctor.rules.settings import covering
+from doctor.rules.software import Software, admits, engine, installed
+
+_CUDNN = re.compile(r"(?:nvidia-cudnn(?:-cu\d{2})?|cudnn)")
+_OVERRIDE = "BNB_CUDA_VERSION"
+
+
+@rule("CUD112", cause="cuda-lib-missing", severity=Severity.ERROR)
+def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The cuDNN that is here is of another major than the engine's build asks for.
+
+    What: the cuDNN packages that are stated or installed against the range that the
+        engine's project names for its release.
+    Why: the name of the library holds the major: "libcudnn.so.9: cannot open shared object
+        file", and the engine falls back to the CPU.
+    How to fix: cuDNN of the major named, or a release of the engine for the one that is here.
+    Silent when: a cuDNN of that range is among them, the engine's CPU package is used, or the
+        libraries themselves were read: then the rule on libraries not found judges.
+    Sources: ONNX Runtime documentation, CUDA execution provider (claims in the matrix).
+    """
+    found = engine(case, matrix)
+    claims = covering(matrix, found, "requires-package", "cudnn")
+    if not claims:
+        raise NotApplicable(f"no cuDNN is known that {found.name} takes from outside")
+    if case.scope.binaries.is_known:
+        raise NotApplicable("the libraries themselves were read")
+    if case.scope.lacks("onnxruntime-gpu"):
+        raise NotApplicable("the GPU package is not installed")
+    here = [p for p in case.scope.packages.known("packages") if _CUDNN.fullmatch(p.name)]
+    known = [p for p in here if p.version is not None]
+    if not known:
+        raise MissingFact("version of cuDNN", Missing.NOT_STATED)
+    for match in claims:
+        if all(admits(match.claim.value, p.version) is False for p in known if p.version):
+            yield _other_cudnn(found, known[0], match)
+            return
+
+
+def _other_cudnn(found: Software, package: Package, match: ClaimMatch) -> Fault:
+    claim = match.claim
+    wanted = claim.value.partition(",")[0].removeprefix(">=")
+    return Fault(
+        message=f"{found.label} needs cuDNN {wanted}; {package.name} {package.version} is here",
+        evidence=(found.evidence, Evidence(f"{package.name} {package.version}", package.location)),
+        remedies=(
+            Remedy(
+                f"install cuDNN {wanted} and let the loader find it",
+                (f"pip install 'nvidia-cudnn-cu12{claim.value}'",),
+                role="python_env",
+            ),
+            Remedy(f"or a release of {found.name} that is built with the cuDNN that is here"),
+        ),
+        sources=claim.source,
+        extrapolated=match.extrapolated,
+    )
+
+
+@rule("CUD113", cause="cuda-lib-missing", severity=Severity.ERROR)
+def no_library_for_cuda_of_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A package holds one library for each CUDA line, and none for that of torch.
+
+    What: the CUDA lines for which the installed release carries a library against the CUDA
+        of torch, or the line that its variable asks for; newer releases take another line
+        of the same major.
+    Why: the package loads the library by torch's CUDA version, finds none, and goes on with
+        its CPU library or stops: "Required library version not found".
+    How to fix: a release of the package that has the line, or torch for a line that it has.
+    Silent when: the line is among them, or the CUDA of torch is not known for sure. A note
+        where the engine does not use the package for its weights.
+    Sources: the files of the wheels (claims in the matrix).
+    """
+    package = installed(case, matrix, "bitsandbytes")
+    if package is None:
+        raise NotApplicable("no package with a library for each CUDA line")
+    claims = covering(matrix, package, "cuda-builds", "libraries")
+    build = builds.torch_build(case, matrix)
+    if not claims or build is None:
+        raise NotApplicable("the CUDA lines of the package, or of torch, are not known")
+    if build.assumed or not build.cuda.is_exact:
+        raise MissingFact("scope.torch.cuda", Missing.NOT_STATED)
+    asked = environment(case).get(_OVERRIDE, "")
+    line = _line(asked) or two_parts(build.cuda)
+    data = claims[0].claim.data
+    lines = [str(text) for text in data.get("cuda", ())]
+    majors = {Version(text).major for text in lines if data.get("match") == "major" and not asked}
+    if str(line) not in lines and line.major not in majors:
+        yield _no_line(case, package, line, lines, claims[0])
+
+
+def _line(digits: str) -> Version | None:
+    """The CUDA version that "118" or "124" stands for."""
+    return Version(f"{digits[:-1]}.{digits[-1]}") if re.fullmatch(r"\d{3}", digits) else None
+
+
+def _no_line(
+    case: Case, package: Software, line: Version, lines: list[str], match: ClaimMatch
+) -> Fault:
+    work = case.workload
+    used = work is not None and package.name in (
+        work.engine,
+        str((work.args.value or {}).get("quantization", "")),
+        str((work.args.value or {}).get("load_format", "")),
+    )
+    return Fault(
+        message=f"{package.label} has libraries for CUDA {', '.join(lines)}, none for {line}",
+        evidence=(package.evidence, Evidence(f"torch for CUDA {line}", case.scope.torch.at)),
+        remedies=(
+            Remedy(
+                "install a release that has a library for this CUDA",
+                ("uv pip install --upgrade bitsandbytes",),
+                role="python_env",
+            ),
+        ),
+        sources=match.claim.source,
+        severity=None if used else Severity.INFO,
+        extrapolated=match.extrapolated,
+    )
+
+
+RULES: tuple[Rule, ...] = (cudnn_of_another_major, no_library_for_cuda_of_torch)

@@ -1,0 +1,83 @@
+"""Is there room for one request of full length beside the weights?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from doctor.facts import Device, seen
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case, Fault
+from doctor.rules.memory_need import CLEAR, Need, memory_evidence, ranks_of
+from doctor.rules.model_facts import argument, count, known_model, model_name
+from doctor.sizing.prediction import Fit, Prediction
+from doctor.sizing.workload import predict_workload
+
+
+def request_exceeds(
+    case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
+) -> Iterator[Fault]:
+    """One request of full length against what weights and overheads leave."""
+    found = _predicted(case, matrix)
+    if found is not None and found.verdict is not Fit.UNCERTAIN:
+        if found.verdict is Fit.DOES_NOT and found.pool_high is not None:
+            yield _predicted_fault(case, matrix, found, room[0])
+        return
+    row = known_model(matrix, model_name(case))
+    length = count(case, "max_model_len")
+    if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
+        return
+    ranks = min(count(case, "tensor_parallel_size") or 1, row.kv_heads or 1)
+    bits = 8 if "fp8" in str(argument(case, "kv_cache_dtype")[0]).lower() else 16
+    kv = length * row.kv_bytes_per_token * bits / 16 / ranks / (1 << 30)
+    device, share = room
+    left = share - need.gib
+    if kv > left * CLEAR:
+        yield Fault(
+            f"one request of {length} tokens needs {kv:.1f} GiB of KV cache; weights leave "
+            f"{left:.1f} GiB of {cards.label(device, matrix)}",
+            evidence=memory_evidence(case, need, device, share),
+            remedies=(Remedy("lower --max-model-len, or use --kv-cache-dtype fp8"),),
+            sources=row.source,
+            subject=device.id,
+        )
+
+
+def _predicted_fault(case: Case, matrix: Matrix, found: Prediction, device: Device) -> Fault:
+    longest = f"; {found.longest} tokens would fit" if found.longest else ""
+    return Fault(
+        f"{found.why}, on {cards.label(device, matrix)}{longest}",
+        evidence=(
+            Evidence(
+                f"{found.model.name}, {found.serving.length} tokens",
+                argument(case, "model")[1],
+            ),
+            cards.evidence(device, matrix),
+        ),
+        remedies=(Remedy("lower --max-model-len, or use --kv-cache-dtype fp8"),),
+        sources=found.sources,
+        subject=device.id,
+    )
+
+
+def _predicted(case: Case, matrix: Matrix) -> Prediction | None:
+    """What sizing says of the workload; None where too little is known to ask.
+
+    Asked only where the longest request is stated, or the arguments are those of a running
+    engine: people leave most arguments out of a report. Where no ranks are stated, all
+    devices are taken to share the model, the best case.
+    """
+    work, ranks = case.workload, ranks_of(case)
+    complete = work is not None and work.pid is not None
+    if work is None or ranks is None or not (complete or count(case, "max_model_len")):
+        return None
+    args = work.args.value or {}
+    if not complete and "tensor_parallel_size" not in args:
+        stated = {
+            **args,
+            "tensor_parallel_size": ranks // (count(case, "pipeline_parallel_size") or 1),
+        }
+        work = replace(work, args=seen(stated, work.args.at))
+    return predict_workload(matrix, work, case.devices)
