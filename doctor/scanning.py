@@ -64,6 +64,8 @@ def scan_for(
         found = scan(os.path.realpath(path), progress)
     except BinaryUnreadable as reason:
         raise UsageError(f"{path}: {reason}", "give a library, a wheel or a folder") from None
+    if found.kind == "folder" and not found.files:
+        raise UsageError(f"{path} holds no library", "give a library, a wheel or another folder")
     missing = _missing(found, host)
     rows = tuple(
         ScanRow(

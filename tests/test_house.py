@@ -40,6 +40,7 @@ LAYERS = (
     ("fleets",),
     ("checkup", "resolving"),
     ("cli",),
+    ("entry",),
     ("__main__",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from doctor.binaries.coverage import Tally
@@ -101,6 +102,8 @@ def _table(report: ScanReport, rows: Sequence[ScanRow], style: Style) -> list[st
     cells = [_cells(row, _shared(report)) for row in rows]
     widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head) - 1)]
     others = sum(widths[1:]) + 2 * len(widths)
+    if others + min(widths[0], _NAME_WIDTH) + _CODE_WIDTH > style.width:
+        return [line for cell in cells for line in _block(cell, head, style)]
     widths[0] = min(widths[0], max(style.width - others - _CODE_WIDTH, _NAME_WIDTH))
     room = max(style.width - others - widths[0], _CODE_WIDTH)
     lines = []
@@ -112,6 +115,20 @@ def _table(report: ScanReport, rows: Sequence[ScanRow], style: Style) -> list[st
             fields = [_at(name, place), *middle, _at(code, place)]
             lines.append("  ".join(f.ljust(w) for f, w in zip(fields, [*widths, 0], strict=True)))
     return [line.rstrip() for line in lines]
+
+
+def _block(cells: Sequence[str], head: Sequence[str], style: Style) -> list[str]:
+    """One file where the table has no room: its name, then the cards by what they can run."""
+    by_result: dict[str, list[str]] = {}
+    for card, result in zip(head[2:-1], cells[2:-1], strict=True):
+        by_result.setdefault(result, []).append(card)
+    stated = [("CUDA", cells[1]), *((r, " ".join(c)) for r, c in by_result.items() if r)]
+    lines = textwrap.wrap(cells[0], max(style.width, _NAME_WIDTH)) or [""]
+    for label, text in (*stated, ("code", cells[-1])):
+        lines += [
+            f"  {line}" for line in _field(label, text, replace(style, width=style.width - 2))
+        ]
+    return lines
 
 
 def _shared(report: ScanReport) -> str:
@@ -191,4 +208,5 @@ def _field(label: str, text: str, style: Style) -> list[str]:
     if not text:
         return []
     wrapped = textwrap.wrap(text, max(style.width - 9, 24), break_on_hyphens=False)
-    return [f"{label:<9}{wrapped[0]}", *(f"{'':<9}{line}" for line in wrapped[1:])]
+    first = f"{label:<8} {wrapped[0]}"
+    return [first, *(f"{'':<9}{line}" for line in wrapped[1:])]

@@ -18,8 +18,13 @@ import pytest
 from doctor.binaries.scan import Scan, scan
 from doctor.cli.main import run
 from doctor.errors import ExitCode
+from doctor.matrix import load_matrix
+from doctor.report import Style
 from doctor.report.progress import ByteProgress
+from doctor.report.scan import render_text
+from doctor.scanning import scan_for
 from tests.binaries.written import Library
+from tests.probes.written import write_host
 
 SAMPLES = Path(__file__).parent / "samples"
 METADATA = "Metadata-Version: 2.1\nName: some-kernels\nVersion: 1.2\n\nName: not this\n"
@@ -153,6 +158,22 @@ def test_text_report(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "pkg/broken.so: truncated" in out
 
 
+CARDS = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "11.0", "12.0", "12.1")
+
+
+@pytest.mark.parametrize("width", range(30, 160, 10))
+def test_text_report_keeps_to_the_width(wheel: Path, tmp_path: Path, width: int) -> None:
+    progress = ByteProgress(io.StringIO(), width)
+    host = write_host(tmp_path / "host")
+    report = scan_for(str(wheel), CARDS, host, load_matrix(), progress)
+    title, *lines = render_text(report, Style(width=width)).splitlines()
+    assert title.startswith("wheel some-kernels")
+    assert max(map(len, lines)) <= max(width, 40)
+    words = " ".join(lines).split()
+    for named in ("pkg/zstd.so", "sm_90", "9.0", "12.0", "yes", "JIT"):
+        assert named in words
+
+
 def test_json_report(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run(str(wheel), "--cc", "9.0", "--format", "json", capsys=capsys)
     report: dict[str, Any] = json.loads(out)
@@ -169,15 +190,19 @@ def test_json_report(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["zstd.so", "--cc", "7.0"], ExitCode.NO, ""),
         (["zstd.so"], ExitCode.OK, ""),
         (["README.md"], ExitCode.USAGE, "not an ELF file"),
+        (["empty"], ExitCode.USAGE, "holds no library"),
         (["nowhere.so"], ExitCode.USAGE, "No such file"),
         (["zstd.so", "--cc", "nine"], ExitCode.USAGE, "not a compute capability"),
     ],
 )
 def test_exit_codes(
-    argv: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, argv: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, _, err = _run(str(SAMPLES / argv[0]), *argv[1:], capsys=capsys)
+    (tmp_path / "empty").mkdir()
+    folder = tmp_path if argv[0] == "empty" else SAMPLES
+    found, out, err = _run(str(folder / argv[0]), *argv[1:], capsys=capsys)
     assert found == code
+    assert not out or code != ExitCode.USAGE
     assert said in err
 
 
