@@ -16,6 +16,7 @@ from doctor.facts.host import HostFacts
 from doctor.facts.reading import UNSTATED, Reading
 from doctor.facts.record import Record
 from doctor.facts.scopes import ContainerEngine, Scope, Workload
+from doctor.facts.version import Version
 
 SCHEMA = "doctor/facts/v1"
 # Characters of a log that are read; what is beyond is not kept either.
@@ -32,10 +33,15 @@ class LogText(Record):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Expected(Record):
-    """What a lock promises: package holds and versions by name. Empty without a lock."""
+    """What a lock promises: packages with their versions, holds, pins. Empty without a lock.
+
+    `driver` is the version of the driver that these packages make up.
+    """
 
     packages: tuple[tuple[str, str], ...] = ()
     holds: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    driver: Optional[Version] = None
 
 
 @dataclass(frozen=True, repr=False, eq=False)

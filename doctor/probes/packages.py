@@ -21,6 +21,7 @@ _RPM_DATABASES = ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
 _NAMES = (
     *("nvidia*", "libnvidia*", "xserver-xorg-video-nvidia*", "kmod-nvidia*", "dkms*"),
     *("cuda*", "libcuda*", "libcudnn*", "libnccl*", "datacenter-gpu-manager*", "nvlink5*"),
+    *("nvlsm*", "libnvsdm*", "firmware-nvidia*", "lib*-nvidia*", "libnvcuvid*"),
     *("linux-image*", "linux-headers*", "linux-modules-nvidia*", "linux-generic*", "kernel*"),
     *("docker*", "containerd*", "moby*", "podman*", "rocm*", "amdgpu*", "Ascend*", "ascend*"),
     *("gcc", "g++", "libc6", "glibc", "libnuma1", "numactl-libs", "python3", "python3.*"),

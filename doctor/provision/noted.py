@@ -18,6 +18,10 @@ PLAN, MEANS = "plan.json", "means.json"
 
 def goal_before(goal: Goal, state: State) -> Goal:
     """What was there: the goal that was applied last, with the files as they really were."""
+    if goal.driver is not None:
+        from doctor.provision.driver.before import driver_before
+
+        return driver_before(goal, state)
     if state.applied is None:
         bare = msgspec.structs.replace(goal, release=None, model=None, files=(), argv=())
         return msgspec.structs.replace(bare, engine="", version="", lock="")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from doctor.diagnose import Request, cases
-from doctor.facts import Expected, Facts
+from doctor.facts import Expected, Facts, Version
 from doctor.findings import OutcomeKind
 from doctor.intake.field_report import read_field_report
 from doctor.intake.snapshot import from_wire
@@ -45,12 +45,23 @@ def _facts(case: dict[str, Any]) -> Facts:
     return read_field_report(case["report"])
 
 
+def _expected(case: dict[str, Any]) -> Expected:
+    """What a lock promises: packages by version, what is held and pinned, the driver."""
+    stated = case.get("expected", {})
+    return Expected(
+        packages=tuple(stated.get("packages", {}).items()),
+        holds=tuple(stated.get("holds", ())),
+        pins=tuple(stated.get("pins", ())),
+        driver=Version.maybe(stated.get("driver")),
+    )
+
+
 @pytest.mark.parametrize(
     ("code", "case"), [pytest.param(c, k, id=f"{c}: {k['name']}") for c, k in load()]
 )
 def test_case(code: str, case: dict[str, Any]) -> None:
     item = BY_CODE[code]
-    first = cases(_facts(case), MATRIX, Request(), Expected())[0]
+    first = cases(_facts(case), MATRIX, Request(), _expected(case))[0]
     outcome = run_rule(item, first, MATRIX)
     assert outcome.kind is EXPECTED[case["expect"]], outcome
     if "severity" in case:
