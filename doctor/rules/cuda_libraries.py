@@ -114,7 +114,7 @@ def other_copy_found_first(case: Case, matrix: Matrix) -> Iterator[Fault]:
         only serves for linking.
     How to fix: take the folder out of LD_LIBRARY_PATH; wheels need none.
     Silent when: the folders named are of another major, whose names cannot collide, or
-        hold nothing newer or older than the build.
+        hold nothing newer or older than the build. A warning where no symbol is missing.
     Sources: ld.so(8); CUDA toolkit documentation, stub libraries.
     """
     need_contents(case)
@@ -128,12 +128,15 @@ def other_copy_found_first(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _seen_shadowed(case: Case) -> Iterator[Fault]:
-    for binary in case.scope.binaries.known("scope.binaries"):
+    looked = case.scope.binaries.known("scope.binaries")
+    for binary in sorted(looked, key=lambda b: not b.undefined):
         wrong = [name for name in binary.shadowed if _CUDA_LIBRARY.match(name.rpartition("/")[2])]
         if wrong:
             yield _shadow(
                 f"{binary.package or binary.path} gets {wrong[0]} instead of its own copy",
                 Evidence(f"{binary.path}: {', '.join(wrong)}", binary.path),
+                # Another copy that has all the symbols is a risk, not a fault.
+                None if binary.undefined else Severity.WARNING,
             )
             return
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
+from doctor.binaries.demangle import demangle
 from doctor.facts import Binary, Package, Specifier, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
@@ -14,6 +16,8 @@ from doctor.rules.software import Software, admits, packages, software, torch_ve
 # Starts of mangled names, and of plain ones, by the library that should define them.
 _TORCH_SYMBOLS = ("_ZN3c10", "_ZNK3c10", "_ZN2at", "_ZNK2at", "_ZN5torch", "_ZNK5torch", "_ZTVN")
 _SHOWN = 3
+# Wheels of release pages say in their label what they are for: "+cu12torch2.8cxx11abiTRUE".
+_LABEL = re.compile(r"torch(\d+\.\d+)")
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
 _EXTENSIONS = ("xformers", "flash-attn", "sgl-kernel", "vllm-flash-attn", "auto-gptq")
 
@@ -68,6 +72,9 @@ def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple
     if stated.startswith("torch"):
         version = stated.removeprefix("torch").strip(" =")
         return (f"=={version}.*" if Specifier.parse(f"=={version}.*") else "", ())
+    labelled = _LABEL.search(package.version.local) if package.version is not None else None
+    if labelled is not None:
+        return f"=={labelled[1]}.*", ()
     if package.name in _TRIO or not _is_extension(matrix, package.name):
         return "", ()
     found: Software = software(matrix, matrix.engine_packages[package.name], package.version)
@@ -92,20 +99,29 @@ def symbols_undefined(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the symbols are weak, or are of CUDA, the driver or CANN (other rules).
     Sources: ELF symbol tables; PyTorch C++ ABI notes.
     """
+    found: dict[str, list[tuple[Binary, list[str]]]] = {}
     for binary in case.scope.binaries.known("binaries"):
         torch_symbols = [s for s in binary.undefined if s.startswith(_TORCH_SYMBOLS)]
         if torch_symbols:
-            yield _undefined(binary, torch_symbols, torch_version(case))
+            owner = binary.package or binary.path.rpartition("/")[2]
+            found.setdefault(owner, []).append((binary, torch_symbols))
+    for owner, broken in found.items():
+        yield _undefined(owner, broken, torch_version(case))
 
 
-def _undefined(binary: Binary, symbols: list[str], torch: Version | None) -> Fault:
-    shown = ", ".join(symbols[:_SHOWN])
-    more = f" and {len(symbols) - _SHOWN} more" if len(symbols) > _SHOWN else ""
-    name = binary.package or binary.path.rpartition("/")[2]
+def _undefined(owner: str, broken: list[tuple[Binary, list[str]]], torch: Version | None) -> Fault:
+    """One fault for all libraries of a package, with the names as a compiler would print them."""
+    names = list(dict.fromkeys(demangle(s) for _, symbols in broken for s in symbols))
+    shown = ", ".join(names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    count = f"{len(broken)} libraries of {owner} need" if len(broken) > 1 else f"{owner} needs"
     return Fault(
-        f"{name} needs symbols that libtorch does not have: {shown}{more}",
-        evidence=(Evidence(f"undefined {shown}", binary.path), Evidence(f"torch {torch}")),
-        remedies=(_reinstall(name, torch),),
+        f"{count} symbols that libtorch does not have: {shown}{more}",
+        evidence=(
+            *(Evidence(f"undefined {symbols[0]}", b.path) for b, symbols in broken[:_SHOWN]),
+            Evidence(f"torch {torch}"),
+        ),
+        remedies=(_reinstall(owner, torch),),
     )
 
 

@@ -19,7 +19,8 @@ _BUSY = re.compile(r"-8020\b|device is used", re.IGNORECASE)
 _NO_START = re.compile(r"-8005\b", re.IGNORECASE)
 _CAPABILITIES = re.compile(r"CapEff\s*[:=]\s*(?:0x)?0+\b", re.IGNORECASE)
 _ABSENT = re.compile(
-    r"\b(?:no|without|missing|lacks)\s+(?:the\s+)?((?:/dev/|/usr/local/Ascend/|/usr/local/dcmi)\S*)"
+    r"\b(?:no|without|missing|lacks)\s+(?:the\s+)?(?:(?:--device|-v|--volume|--mount)[ =])?"
+    r"((?:/dev/|/usr/local/Ascend/|/usr/local/dcmi)\S*)"
 )
 _MODE = re.compile(r"\bmode\s*0?([0-7]{3})\b|\b0?([0-7]{3}) (?:\d+|\w+):(?:\d+|\w+)", re.IGNORECASE)
 
@@ -82,17 +83,17 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: vllm-ascend installation page (row in the matrix); vllm-ascend issue 1440.
     """
     is_ascend(case, matrix)
-    if case.facts.host.platform.value == "container":
-        yield from _absent_here(case)
-        return
-    if case.scope.kind != "container":
-        raise NotApplicable("no container")
     runtime = case.scope.runtime.value or ""
     mounts = case.scope.mounts
     said = _ABSENT.findall(runtime)
     if said:
         yield _lacking(case, [text.rstrip(".,;)") for text in said], ())
         return
+    if case.facts.host.platform.value == "container":
+        yield from _absent_here(case)
+        return
+    if case.scope.kind != "container":
+        raise NotApplicable("no container")
     if not mounts.is_known and "--device" not in runtime:
         raise MissingFact("mounts of the container", mounts.missing or Missing.NOT_STATED)
     found = software(matrix, "vllm-ascend", None)
