@@ -20,6 +20,11 @@ class Missing(str, Enum):
     TIMED_OUT = "timed-out"
     NOT_STATED = "not-stated"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Optional[Missing]:
+        """A reason that only a newer doctor knows says at least that there is no value."""
+        return cls.NOT_STATED if isinstance(value, str) else None
+
 
 class MissingFact(Exception):  # noqa: N818 - an answer, not a failure
     """A rule needed a value that was not observed; the engine turns it into *cannot tell*."""

@@ -72,6 +72,14 @@ def test_unknown_keys_of_a_newer_doctor_are_ignored() -> None:
     assert read_snapshot(json.dumps(wire)) == FACTS
 
 
+def test_a_reason_that_only_a_newer_doctor_knows_leaves_the_fact_unknown() -> None:
+    wire = json.loads(write_snapshot(FACTS))
+    wire["nvidia"]["userspace"]["missing"] = "lost-in-transit"
+    found = read_snapshot(json.dumps(wire)).nvidia.userspace
+    assert (found.missing, found.at) == (Missing.NOT_STATED, "/usr/lib")
+    assert not found.is_absent
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -84,7 +92,7 @@ def test_unknown_keys_of_a_newer_doctor_are_ignored() -> None:
             "$.devices.value[0].id",
         ),
         (
-            '{"schema": "doctor/facts/v1", "host": {"kernel": {"missing": "lost"}}}',
+            '{"schema": "doctor/facts/v1", "host": {"kernel": {"missing": 7}}}',
             "$.host.kernel.missing",
         ),
         ('{"schema": "doctor/facts/v1", "host": ', "truncated"),
