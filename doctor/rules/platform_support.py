@@ -1,0 +1,68 @@
+"""Machines that an engine's project does not build for, or builds for apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import possible, settings
+from doctor.rules.software import engine
+
+
+@rule("HST195", cause="jetson-specific", severity=Severity.ERROR)
+def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine's project makes no build for this Jetson, or one that must be chosen.
+
+    What: a Jetson, or its JetPack, against what the matrix knows of the engine's platforms.
+    Why: a Jetson takes machine code and libraries of its own; the general build does not
+        find the GPU, or does not install.
+    How to fix: the build or the engine that the finding names.
+    Silent when: nothing is stated for the engine. A warning where a build for the Jetson
+        exists and only has to be chosen, or where some releases are concerned.
+    Sources: documentation and issue threads of the engines (rows in the matrix).
+    """
+    tegra = [d for d in case.nvidia_devices if cards.is_tegra(d, matrix)]
+    if not tegra and case.facts.host.platform.known("host.platform") != "jetson":
+        raise NotApplicable("not a Jetson")
+    found = engine(case, matrix)
+    rows = [
+        (match, sure)
+        for match, sure in possible(matrix, found, "platform", settings(case, matrix)[0])
+        if _speaks_of_jetson(case, match)
+    ]
+    if not rows:
+        raise NotApplicable(f"nothing is stated of {found.name} on a Jetson")
+    for match, sure in rows:
+        claim = match.claim
+        refused = claim.value == "unsupported" and sure
+        own_build = bool(case.scope.variants.get(found.name) or case.scope.image.ref)
+        if claim.value == "variant" and own_build:
+            continue
+        yield Fault(
+            f"{found.label} on a Jetson: {claim.text}",
+            evidence=(found.evidence, _machine(case, matrix)),
+            remedies=(Remedy(claim.remedy),) if claim.remedy else (),
+            sources=claim.source,
+            severity=None if refused else Severity.WARNING,
+            extrapolated=match.extrapolated,
+        )
+        return
+
+
+def _speaks_of_jetson(case: Case, match: ClaimMatch) -> bool:
+    """The Jetson in general, or the JetPack that is here."""
+    key = match.claim.key
+    jetpack = case.facts.host.jetpack.value
+    return key == "jetson" or (jetpack is not None and key == f"jetpack{jetpack.major}")
+
+
+def _machine(case: Case, matrix: Matrix) -> Evidence:
+    for device in case.nvidia_devices:
+        return cards.evidence(device, matrix)
+    return Evidence("Jetson", case.facts.host.platform.at)
+
+
+RULES: tuple[Rule, ...] = (engine_not_made_for_jetson,)

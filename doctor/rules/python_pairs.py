@@ -1,0 +1,111 @@
+"""Distributions that must have one version, and ones that an engine asks for apart."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from doctor.facts import Missing, MissingFact, Package, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.model_facts import environment
+from doctor.rules.settings import applicable, covering, settings
+from doctor.rules.software import Software, admits, engine, packages, software
+
+# Parts of a system have rules of their own.
+_NOT_PYTHON = ("cudnn", "nnal")
+_NO_CHECK = "FLASHINFER_DISABLE_VERSION_CHECK"
+
+
+@rule("PYE205", cause="dependency-conflict", severity=Severity.ERROR)
+def parts_of_two_versions(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Two distributions that are parts of one release have different versions.
+
+    What: pairs for which the matrix says that their versions must be equal, such as a
+        package and its precompiled kernels.
+    Why: the package refuses to import, or calls kernels that are not there.
+    How to fix: install both in one version.
+    Silent when: one of the two is not installed, the check is switched off by its variable,
+        or the versions are equal.
+    Sources: import checks of the packages (rows in the matrix).
+    """
+    held = {p.name: p for p in case.scope.packages.known("packages")}
+    if environment(case).get(_NO_CHECK, "") == "1":
+        raise NotApplicable("the check is switched off")
+    for package in packages(case):
+        domain = matrix.engine_packages.get(package.name)
+        # Only the package that gives the domain its name speaks for it.
+        if domain == package.name:
+            found = software(matrix, domain, package.version, package.location)
+            for match in covering(matrix, found, "pairing"):
+                yield from _unequal(found, held, match)
+
+
+def _unequal(found: Software, held: dict[str, Package], match: ClaimMatch) -> Iterator[Fault]:
+    if match.claim.value != "equal" or found.version is None:
+        return
+    for name in match.claim.key.split("|"):
+        other = held.get(name)
+        if other is None or other.version is None or not other.version.is_exact:
+            continue
+        if Version(other.version.public).same_as(Version(found.version.public)) is False:
+            wanted = shlex.quote(f"{name}=={found.version.public}")
+            yield Fault(
+                f"{found.label} and {name} {other.version} must have one version: "
+                f"{match.claim.text}",
+                evidence=(found.evidence, Evidence(f"{name} {other.version}", other.location)),
+                remedies=(
+                    Remedy(f"install {wanted}", (f"uv pip install {wanted}",), role="python_env"),
+                ),
+                sources=match.claim.source,
+                extrapolated=match.extrapolated,
+            )
+
+
+@rule("PYE206", cause="dependency-conflict", severity=Severity.ERROR)
+def package_for_feature_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """What was asked of the engine needs a distribution that is not installed with it.
+
+    What: packages that a release asks for only where an argument calls for them.
+    Why: they moved out of the engine's own requirements; the start ends in an import error.
+    How to fix: install the package that the finding names.
+    Silent when: the argument does not call for one, or nobody looked for the package.
+    Sources: requirement files and release notes of the engines (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    setting = settings(case, matrix)[0]
+    wanted = [
+        match
+        for match in applicable(matrix, found, "requires-package", setting)
+        if match.claim.key not in _NOT_PYTHON and (match.claim.since or match.claim.until)
+    ]
+    if not wanted:
+        raise NotApplicable("no package is asked for apart")
+    for match in wanted:
+        yield from _not_there(case, found, match)
+
+
+def _not_there(case: Case, found: Software, match: ClaimMatch) -> Iterator[Fault]:
+    claim, package = match.claim, case.scope.package(match.claim.key)
+    if package is None:
+        lacks = case.scope.lacks(claim.key)
+        if lacks is None:
+            case.scope.packages.known("packages")
+            raise MissingFact(f"whether {claim.key} is installed", Missing.NOT_STATED)
+        what = "is not installed" if lacks else ""
+    else:
+        fits = claim.value == "*" or package.version is None
+        outside = not fits and package.version and admits(claim.value, package.version) is False
+        what = f"is {package.version}, and {claim.value} is asked for" if outside else ""
+    if what:
+        yield Fault(
+            f"{found.label} needs {claim.key} here, which {what}: {claim.text}",
+            evidence=(found.evidence,),
+            remedies=(Remedy(claim.remedy or f"install {claim.key}"),),
+            sources=claim.source,
+            extrapolated=match.extrapolated,
+        )
+
+
+RULES = (parts_of_two_versions, package_for_feature_missing)
