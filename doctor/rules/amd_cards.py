@@ -1,4 +1,4 @@
-"""The gfx target of an AMD device: as it was read, else what its product name tells."""
+"""The gfx target of an AMD device: as read, else what its PCI id or product name tells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from doctor.matrix import Matrix
 from doctor.rules.settings import covering
 from doctor.rules.software import Software
 
-_GFX = re.compile(r"gfx[0-9]{3,4}[a-c]?")
+_GFX = re.compile(r"gfx[0-9]{2,4}[a-c]?")
 _WORDS = re.compile(r"[a-z0-9]+")
 
 
@@ -22,16 +22,26 @@ def targets_in(text: str) -> set[str]:
 def target(device: Device, matrix: Matrix) -> Evidence:
     """The gfx name without feature flags ("gfx942"); its place says what told it.
 
-    Raises `MissingFact` if it was not read and the product's name tells none.
+    Raises `MissingFact` if it was not read and neither PCI id nor product name tells one.
     """
     read = device.gfx.value
     if read is not None:
         return Evidence(read.partition(":")[0], device.gfx.at)
+    of_id = of_pci(device.pci_id.value or "", matrix)
+    if of_id is not None:
+        return Evidence(of_id, f"PCI id {device.pci_id.value}, {device.pci_id.at}")
     named = of_product(device.name.value or "", matrix)
     if named is None:
         reason = device.gfx.missing or Missing.NOT_STATED
         raise MissingFact(f"devices.{device.id}.gfx", reason, device.gfx.at)
     return Evidence(named, f"{device.name.value}, {device.name.at}")
+
+
+def of_pci(pci_id: str, matrix: Matrix) -> str | None:
+    """The gfx name of a PCI id ("1002:74a1") in the matrix."""
+    device = pci_id.lower().rpartition(":")[2]
+    rows = (match.claim for match in matrix.claims("rocm", "gpu") if device)
+    return next((row.key for row in rows if device in row.data.get("devices", ())), None)
 
 
 def of_product(name: str, matrix: Matrix) -> str | None:

@@ -63,7 +63,7 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The GPU's gfx target is not among those of the installed libraries or the engine.
 
-    What: the gfx of each device, as read or by its product name, against the code objects
+    What: the gfx of each device, as read or by its PCI id or product name, against the code objects
         in the libraries or the targets that the build's own name gives, and against the
         targets that the matrix lists for the engine and its version.
     Why: HIP code objects are for one target; another one ends in "invalid device function",
@@ -82,7 +82,7 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     known = {} if held else amd_cards.listed(matrix, found)
     if not held and not known:
         raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
-    for device in {(d.gfx.value or d.name.value): d for d in devices}.values():
+    for device in {(d.gfx.value or d.pci_id.value or d.name.value): d for d in devices}.values():
         seen = amd_cards.target(device, matrix)
         if held and seen.fact not in held:
             yield Fault(
