@@ -35,7 +35,7 @@ def judge_folder(folder: str, question: Question, progress: Progress) -> Fleet:
     A file that holds no facts becomes a line of the report. Raises UsageError for a folder
     without files.
     """
-    named = _files(Path(folder))
+    named = files_of(Path(folder))
     matrix = load_matrix()
     hosts: list[Report] = []
     lost: list[Unreadable] = []
@@ -49,8 +49,86 @@ def judge_folder(folder: str, question: Question, progress: Progress) -> Fleet:
     return Fleet(folder, tuple(hosts), unreadable)
 
 
-def _files(folder: Path) -> list[tuple[str, Path]]:
-    """Host names and files, in the order of their names."""
+@dataclass(frozen=True)
+class Reach:
+    """How machines of an inventory are asked: which, how many at once, for how long.
+
+    `keep` is the folder for their snapshots, made if it is not there.
+    """
+
+    inventory: str
+    keep: Path
+    limit: str = ""
+    forks: int = 10
+    limit_s: float = 180.0
+    say: Callable[[str], None] = lambda _: None
+
+
+def judge_inventory(reach: Reach, question: Question, progress: Progress) -> Fleet:
+    """Collect the facts of machines, keep them, and judge each.
+
+    Nothing is installed there: the probes are copied to a file, run and removed. A machine
+    that gives no facts becomes a line of the report. Raises UsageError for what is no
+    inventory.
+    """
+    from doctor.provision.fleet_facts import fact_jobs, fault_of
+    from doctor.provision.fleet_inventory import read_inventory
+    from doctor.provision.fleet_pool import Pool
+
+    hosts = read_inventory(reach.inventory, reach.limit, _made(reach.keep))
+    faults = {host.name: host.fault for host in hosts if host.fault}
+    by_name = {host.name: host for host in hosts}
+    found: dict[str, Report] = {}
+    matrix = load_matrix()
+    pool = Pool(reach.forks, reach.limit_s)
+    for ended in pool.run(fact_jobs(hosts, reach.limit_s)):
+        fault = fault_of(by_name[ended.name], ended, reach.limit_s)
+        path = reach.keep / f"{ended.name}.json"
+        if not fault:
+            path.write_bytes(ended.out)
+            fault = _judged_or_fault(ended.name, path, question, matrix, found)
+        if fault:
+            path.unlink(missing_ok=True)
+            faults[ended.name] = fault
+        progress(len(found) + len(faults), len(hosts), ended.name)
+    lost = tuple(
+        Unreadable(h.name, h.target.name, faults[h.name]) for h in hosts if h.name in faults
+    )
+    lost = question.redactor.value(lost) if question.redactor else lost
+    reports = tuple(found[host.name] for host in hosts if host.name in found)
+    reach.say(f"snapshots are kept in {reach.keep}")
+    return Fleet(reach.inventory, reports, lost)
+
+
+def _made(folder: Path) -> Path:
+    """A folder that only its user reads: facts name what runs on a machine."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise UsageError(f"cannot make {folder}: {fault.strerror}", "use --keep DIR") from None
+    return folder
+
+
+def _judged_or_fault(
+    name: str, path: Path, question: Question, matrix: Matrix, found: dict[str, Report]
+) -> str:
+    """Judge a snapshot; why it cannot be, if it cannot."""
+    try:
+        found[name] = _judge(name, path, question, matrix)
+    except UsageError as fault:
+        return str(fault)
+    facts = found[name].facts
+    if facts.host.kernel.is_known or not facts.notes:
+        return ""
+    del found[name]
+    return facts.notes[0]
+
+
+def files_of(folder: Path) -> list[tuple[str, Path]]:
+    """Host names and files of a folder of snapshots, in the order of their names.
+
+    Raises UsageError for a folder without files.
+    """
     try:
         inside = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
     except OSError as fault:

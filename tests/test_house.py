@@ -38,7 +38,7 @@ LAYERS = (
     ("report",),
     ("gate", "planning"),
     ("fleets",),
-    ("checkup", "resolving"),
+    ("checkup", "resolving", "fleet_diff"),
     ("cli",),
     ("entry",),
     ("__main__",),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from doctor.cli.fleet_options import Batches, FleetOptions, in_batches, on_a_fleet
+from doctor.cli.fleet_verbs import apply_fleet, orders_for, words
 from doctor.cli.provisioning import on_a_service, say, with_lock
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 @click.argument("profile", metavar="PROFILE|FILE")
 @on_a_service
 @with_lock
+@on_a_fleet
+@in_batches
 @click.option("--plan", "plan_file", default="", metavar="FILE", help="Refuse another plan.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--check", is_flag=True, help="Only let every role say what it would change.")
@@ -35,6 +39,8 @@ def command(
     lock: str,
     offline: str,
     busy: bool,
+    fleet: FleetOptions,
+    batches: Batches,
     plan_file: str,
     yes: bool,
     check: bool,
@@ -51,6 +57,7 @@ def command(
     Examples:
       doctor apply llamacpp-cpu --user
       doctor apply llamacpp-cpu --on ssh://root@host --yes
+      doctor apply llamacpp-cpu --inventory hosts.ini --serial 1,25%,100% --drain lb-out.yml
       doctor plan vllm-cpu --format json > plan.json; doctor apply vllm-cpu --plan plan.json
 
     Exit codes: 0 done or nothing to do, 1 refused, 4 a step failed, 5 a reboot or a person
@@ -63,6 +70,10 @@ def command(
     from doctor.report.output import terminal_style
     from doctor.report.run import RunProgress, render_json, render_text
 
+    if fleet.inventory:
+        given = words(user=user, driver=driver, lock=lock, offline=offline, busy=busy)
+        orders = orders_for("apply", profile, fleet, given, on or plan_file or check or resume)
+        apply_fleet(ctx, orders, fleet, batches, yes, form)
     asked = Asked(profile, user, on, ssh_config, lock, offline, driver, busy)
     progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
     desk = Desk(asked.runs(), load_matrix(), progress.watcher)

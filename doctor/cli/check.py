@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from doctor.cli.fleet_options import FleetOptions, on_a_fleet
+
 # The keys of doctor.report.FORMATS, which a test compares; importing them would cost every --help.
 FORMATS = (
     "text",
@@ -24,6 +26,7 @@ FORMATS = (
 @click.option("--facts", multiple=True, metavar="FILE", help="Judge a snapshot, report or case.")
 @click.option("--host", default="", metavar="LINE", help='Judge a host in words: "H100x8,...".')
 @click.option("--facts-dir", default="", metavar="DIR", help="Judge a fleet: one file a host.")
+@on_a_fleet
 @click.option("--root", default="", metavar="DIR", help="Judge a mounted system; run nothing.")
 @click.option("--python", multiple=True, metavar="PATH", help="Judge this Python environment.")
 @click.option(
@@ -80,6 +83,7 @@ def command(
     baseline: str,
     config: str,
     no_redact: bool,
+    fleet: FleetOptions,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -93,7 +97,9 @@ def command(
       doctor check --host "L40Sx2,driver=580.95,python=3.12" --engine vllm==0.33.0
       doctor check --root /mnt/image -o json=report.json -o html=report.html
       doctor check --image vllm/vllm-openai:v0.33.0 --host "L40Sx2,driver=550.54"
+      doctor check --requirements requirements.txt --host "H100x8,driver=550.54"
       doctor check --facts-dir snapshots/ -o html=fleet.html
+      doctor check --inventory hosts.ini --limit gpu -o html=fleet.html
     """
     from datetime import date
 
@@ -108,18 +114,23 @@ def command(
     allowed = gate(config, baseline, date.today())
     names = None if no_redact else redactor()
     style = terminal_style(sys.stdout, verbose, quiet)
-    if facts_dir:
-        from doctor.fleets import Question, judge_folder
-        from doctor.report.progress import Progress
-
-        if facts or host or root or python or image:
-            raise UsageError("--facts-dir stands alone", "leave --facts, --root and --python out")
-        with Progress(sys.stderr, style.width, "hosts") as progress:
-            fleet = judge_folder(facts_dir, Question(engine, model, allowed, names), progress)
-        emit(write_all(fleet, form, files, style))
-        ctx.exit(int(fleet_exit_code(fleet, fail_on, strict)))
     plans = Plans(requirements, dockerfile, compose, profile)
     sources = Sources(facts, root, python, host, image, image_limit, plans)
+    if facts_dir or fleet.inventory:
+        if sources.are_named or (facts_dir and fleet.inventory):
+            raise UsageError("a fleet stands alone", "leave --facts, --root and the like out")
+        from doctor.fleets import Question, judge_folder, judge_inventory
+        from doctor.report.progress import Progress
+
+        question = Question(engine, model, allowed, names)
+        with Progress(sys.stderr, style.width, "hosts") as progress:
+            many = (
+                judge_folder(facts_dir, question, progress)
+                if facts_dir
+                else judge_inventory(fleet.reach(), question, progress)
+            )
+        emit(write_all(many, form, files, style))
+        ctx.exit(int(fleet_exit_code(many, fail_on, strict)))
     found = check(sources, engine, model)
     # Redaction comes first: ignored subjects and baselines are written as reports show them.
     report = allowed.apply(names.report(found) if names else found)

@@ -6,12 +6,15 @@ import sys
 
 import click
 
+from doctor.cli.fleet_options import FleetOptions, on_a_fleet
+from doctor.cli.fleet_verbs import ask_fleet, orders_for, words
 from doctor.cli.provisioning import on_a_service
 
 
 @click.command("drift")
 @click.argument("profile", metavar="PROFILE|FILE")
 @on_a_service
+@on_a_fleet
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("-v", "--verbose", is_flag=True, help="Also notes of the judge.")
 @click.pass_context
@@ -22,6 +25,7 @@ def command(
     on: str,
     ssh_config: str,
     driver: bool,
+    fleet: FleetOptions,
     form: str,
     verbose: bool,
 ) -> None:
@@ -33,6 +37,7 @@ def command(
     \b
     Examples:
       doctor drift llamacpp-cpu --user
+      doctor drift llamacpp-cpu --inventory hosts.ini
       doctor drift llamacpp-cpu --on docker://engine --format json
 
     Exit codes: 0 as applied, 1 drifted, 2 it was never applied.
@@ -44,6 +49,9 @@ def command(
     from doctor.report.drift import render_json, render_text
     from doctor.report.output import terminal_style
 
+    if fleet.inventory:
+        given = words(user=user, driver=driver)
+        ask_fleet(ctx, orders_for("drift", profile, fleet, given, on), fleet, form, verbose)
     asked = Asked(profile, user, on, ssh_config, driver=driver)
     drift = find_drift(asked.target, asked.service, user, load_matrix())
     style = terminal_style(sys.stdout, verbose)

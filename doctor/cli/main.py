@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "plan": "doctor.cli.plan",
     "apply": "doctor.cli.apply",
     "rollback": "doctor.cli.rollback",
+    "fleet": "doctor.cli.fleet",
     "drift": "doctor.cli.drift",
     "image": "doctor.cli.image",
     "smoke": "doctor.cli.smoke",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from doctor.cli.fleet_options import FleetOptions, on_a_fleet
+from doctor.cli.fleet_verbs import ask_fleet, orders_for, words
 from doctor.cli.provisioning import on_a_service, say, with_lock
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 @click.argument("profile", metavar="PROFILE|FILE")
 @on_a_service
 @with_lock
+@on_a_fleet
 @click.option("--write-lock", default="", metavar="FILE", help="Write the driver's lock here.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("-v", "--verbose", is_flag=True, help="Also what changes in files.")
@@ -31,6 +34,7 @@ def command(
     lock: str,
     offline: str,
     busy: bool,
+    fleet: FleetOptions,
     write_lock: str,
     form: str,
     verbose: bool,
@@ -42,6 +46,7 @@ def command(
       doctor plan llamacpp-cpu --user
       doctor plan ./mine.yaml --on ssh://root@gpu1 -v
       doctor plan llamacpp-cpu --user --format json > plan.json
+      doctor plan llamacpp-cpu --inventory hosts.ini --limit gpu
       doctor plan nvidia-driver --on ssh://root@gpu1 --write-lock hosts/gpu1.lock
 
     Exit codes: 0 it can be applied, 1 something stands in the way.
@@ -53,6 +58,10 @@ def command(
     from doctor.report.output import terminal_style
     from doctor.report.plan import render_json, render_text
 
+    if fleet.inventory:
+        given = words(user=user, driver=driver, lock=lock, offline=offline, busy=busy)
+        orders = orders_for("plan", profile, fleet, given, on or write_lock)
+        ask_fleet(ctx, orders, fleet, form, verbose)
     asked = Asked(profile, user, on, ssh_config, lock, offline, driver, busy)
     plan = prepare(read_order(asked, say), load_matrix()).plan
     if write_lock:

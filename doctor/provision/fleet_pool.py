@@ -1,0 +1,112 @@
+"""Many commands at once, each with a deadline, each ended with all that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+
+_GRACE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command for one host, and what goes to its standard input."""
+
+    name: str
+    argv: tuple[str, ...]
+    data: bytes = b""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended; `code` is None if its deadline ended it, `missing` a program that lacks."""
+
+    name: str
+    code: int | None
+    out: bytes = b""
+    err: bytes = b""
+    seconds: float = 0.0
+    missing: str = ""
+
+    @property
+    def said(self) -> str:
+        """The end of what it said on standard error."""
+        return self.err.decode("utf-8", "replace").strip()[-600:]
+
+
+class Pool:
+    """Runs jobs, at most `forks` at a time. `gently` asks a job to end before it is killed.
+
+    Ctrl-C ends all of them first.
+    """
+
+    def __init__(self, forks: int, limit_s: float, gently: bool = False) -> None:
+        self.forks, self.limit_s, self.gently = forks, limit_s, gently
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def run(
+        self, jobs: Iterable[Job], begins: Callable[[str], None] = lambda _: None
+    ) -> Iterator[Ended]:
+        """The ends of the jobs, as they come."""
+        waiting, futures = list(jobs), set[Future[Ended]]()
+        with ThreadPoolExecutor(self.forks) as workers:
+            try:
+                # No more than a few are handed out ahead: what was read of hosts is not piled up.
+                while waiting or futures:
+                    while waiting and len(futures) < self.forks:
+                        begins(waiting[0].name)
+                        futures.add(workers.submit(self._one, waiting.pop(0)))
+                    done, futures = wait(futures, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+            except BaseException:
+                self._stop()
+                raise
+
+    def _one(self, job: Job) -> Ended:
+        began = time.monotonic()
+        try:
+            child = subprocess.Popen(
+                job.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as fault:
+            return Ended(job.name, 127, missing=str(fault.filename or job.argv[0]))
+        self._running.add(child)
+        try:
+            out, err = child.communicate(job.data, timeout=self.limit_s)
+            code: int | None = child.returncode
+        except subprocess.TimeoutExpired:
+            out, err = self._end(child)
+            code = None
+        finally:
+            self._running.discard(child)
+        return Ended(job.name, code, out, err, round(time.monotonic() - began, 2))
+
+    def _end(self, child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+        """End a job and all that it started; one that keeps a journal gets time to close it."""
+        if self.gently:
+            with suppress(ProcessLookupError):
+                child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                return child.communicate(timeout=_GRACE_S)
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        return child.communicate()
+
+    def _stop(self) -> None:
+        for child in list(self._running):
+            with suppress(ProcessLookupError):
+                if self.gently:
+                    child.send_signal(signal.SIGINT)
+                else:
+                    os.killpg(child.pid, signal.SIGKILL)
