@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from doctor.errors import UsageError
-from doctor.findings import Diagnosis
+from doctor.findings import Diagnosis, Finding
 from doctor.matrix import Matrix
 from doctor.provision.goal import PROCESS, Goal
 from doctor.provision.order import applied_goal, base_folder, judge_goal
@@ -39,11 +39,12 @@ class Drift:
     differences: tuple[Difference, ...]
     diagnosis: Diagnosis
     goal: Goal = field(repr=False)
+    faults: tuple[Finding, ...] = ()
 
     @property
     def is_clean(self) -> bool:
-        """True if the machine is what was applied."""
-        return not self.differences
+        """True if the machine is what was applied; `faults` are findings that are drift."""
+        return not self.differences and not self.faults
 
 
 def find_drift(target: Target, profile: str, user: bool, matrix: Matrix) -> Drift:
@@ -53,8 +54,18 @@ def find_drift(target: Target, profile: str, user: bool, matrix: Matrix) -> Drif
     if goal is None:
         raise UsageError(f"{profile} was not applied to {target.name}", f"doctor apply {profile}")
     state = read_state(target, goal, deep=True)
+    if goal.driver is not None:
+        return _of_driver(goal, state, target, matrix)
     diagnosis = judge_goal(read_facts(target), goal, matrix)
     return Drift(profile, target.name, tuple(compare(goal, state)), diagnosis, goal)
+
+
+def _of_driver(goal: Goal, state: State, target: Target, matrix: Matrix) -> Drift:
+    from doctor.provision.driver.drift import differences, faults_of, judge_driver
+
+    diagnosis = judge_driver(goal, read_facts(target), matrix)
+    found = tuple(Difference(*row) for row in differences(goal, state))
+    return Drift(goal.profile, target.name, found, diagnosis, goal, faults_of(diagnosis))
 
 
 def compare(goal: Goal, state: State) -> list[Difference]:

@@ -16,9 +16,9 @@ def render_text(drift: Drift, style: Style) -> str:
     """One line a difference, and what the judge finds now."""
     head = f"{drift.profile} on {drift.target}"
     if drift.is_clean:
-        lines = [f"{head}: no drift; release, files, model and process are as applied"]
+        lines = [f"{head}: no drift; all is as it was applied"]
     else:
-        lines = [f"{head}: {len(drift.differences)} differences"]
+        lines = [f"{head}: {len(drift.differences) + len(drift.faults)} differences"]
     for found in drift.differences:
         lines.append(f"  {found.kind:<8} {found.subject}: {found.text}")
     for finding in _findings(drift, style):

@@ -76,7 +76,7 @@ def chosen_set(
         absent=answer.removed,
         holds=_holds(profile, own, others),
         builds=not choice.signed,
-        units=_units(own),
+        units=_units(own, wish.fabric),
         replaced=tuple(p for p in replaced if p.sha256),
         patterns=_patterns(shelf.family),
     )
@@ -148,7 +148,7 @@ def adopted_set(profile: Profile, version: str, state: DriverState, family: Fami
         packages=tuple(own),
         holds=_holds(profile, own, ()),
         builds=any("dkms" in name for name in names),
-        units=_units(own),
+        units=_units(own, False),
         patterns=_patterns(family),
     )
 
@@ -161,13 +161,13 @@ def _holds(profile: Profile, own: Iterable[Package], others: Iterable[Package]) 
     return tuple(sorted(held))
 
 
-def _units(packages: Iterable[Package]) -> tuple[str, ...]:
-    """Services of NVIDIA's that come with these packages."""
+def _units(packages: Iterable[Package], switched: bool) -> tuple[str, ...]:
+    """Services of NVIDIA's that come with these packages; one of them only for NVSwitch."""
     names = {p.name for p in packages}
     found = []
     if any(n == "nvidia-persistenced" or n.startswith("nvidia-compute-utils") for n in names):
         found.append("nvidia-persistenced.service")
-    if any(n.startswith("nvidia-fabricmanager") for n in names):
+    if switched and any(n.startswith("nvidia-fabricmanager") for n in names):
         found.append("nvidia-fabricmanager.service")
     return tuple(found)
 

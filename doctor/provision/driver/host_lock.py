@@ -17,7 +17,7 @@ from doctor.errors import UsageError
 from doctor.named_files import read_named, write_named
 from doctor.provision.driver.sets import DriverSet, Package
 
-SCHEMA = "doctor/host-lock/v1"
+SCHEMA: Literal["doctor/host-lock/v1"] = "doctor/host-lock/v1"
 SIZE_LIMIT = 4 << 20
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9+.-]{0,120}\Z")]

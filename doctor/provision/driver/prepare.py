@@ -142,11 +142,24 @@ def _settled(
     if applied is not None and last is not None and _still(last, wish, holds):
         return applied
     version = driver_version(scene.state.packages, scene.family)
-    if not version or (wish is not None and not satisfies(version, wish)):
+    if not version or (wish is not None and not _is_whole(version, wish, scene)):
         return None
     if len({p.version for p in set_members(scene.state.packages, scene.family)}) > 1:
         return None
     return driver_goal(adopted_set(profile, version, scene.state, scene.family))
+
+
+def _is_whole(version: str, wish: Wish, scene: Scene) -> bool:
+    """Tell whether all that would be asked for is there, by the names of one scheme."""
+    there = {p.name for p in scene.state.packages}
+    schemes = schemes_for(scene.matrix, scene.system, wish.branch)
+    kernel = scene.state.kernel
+    asked = [
+        asked_for(scheme, wish.branch, wish.modules, kernel, signed)
+        for scheme in schemes
+        for signed in (True, False)
+    ]
+    return satisfies(version, wish) and any(names and there >= set(names) for names in asked)
 
 
 def _still(last: DriverSet, wish: Wish | None, holds: bool) -> bool:
@@ -166,7 +179,10 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
     names = [n for s in schemes for n in header_names(s, wish, scene.state)]
     offers, failed = read_offers(scene.target, scene.family, (), names)
     shelf = Shelf(state=scene.state, offers=offers, family=scene.family)
-    choice = choose(schemes, wish, shelf)
+    # What is there stays at its version if the rest is offered at that version too.
+    there = driver_version(scene.state.packages, scene.family)
+    stay = msgspec.structs.replace(wish, version=wish.version or there)
+    choice = choose(schemes, stay, shelf) or choose(schemes, wish, shelf)
     if choice is None:
         return Draft(driver_goal(_nothing(scene)), (_unoffered(schemes, wish, failed),))
     answer = simulate(scene.target, choice.words, ())
@@ -174,7 +190,9 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
     shelf = msgspec.structs.replace(shelf, offers=rows)
     found = chosen_set(profile, wish, choice, answer, shelf)
     found = msgspec.structs.replace(
-        found, needs_key=found.builds and scene.facts.host.secure_boot.value is True
+        found,
+        needs_key=found.builds and scene.facts.host.secure_boot.value is True,
+        starts=bool(scene.cards),
     )
     blockers = (*_faults(choice, scene, answer, busy), *_immovable(found, scene))
     return Draft(driver_goal(found), blockers, _notes(scene, failed))

@@ -37,7 +37,8 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     module (DKMS), `needs_key` whether its firmware then asks for a signature. `replaced` are
     packages as they were before, where their files can be had. `patterns` tell names of the
     family, and names that only look so. Without a `scheme` it is what was there before
-    doctor came. `purges` tells that settings of what is absent go too: on the way back.
+    doctor came. `purges` tells that settings of what is absent go too: on the way back;
+    `starts` that there are cards, so that modules and services can be started.
     """
 
     scheme: str
@@ -54,6 +55,7 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     replaced: tuple[Package, ...] = ()
     patterns: tuple[str, str] = ("", "")
     purges: bool = False
+    starts: bool = False
 
     @property
     def all_names(self) -> tuple[str, ...]:

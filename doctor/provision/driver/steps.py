@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from doctor.provision.driver.choose import order_key
+from doctor.provision.driver.services import service_steps
 from doctor.provision.driver.sets import DriverSet, DriverState, Package
 from doctor.provision.driver.telling import driver_variables, file_diffs, present
 from doctor.provision.goal import Goal
@@ -38,6 +39,7 @@ def driver_steps(goal: Goal, state: State) -> tuple[Step, ...]:
         *_install(wanted, there, moved, gone),
         *_module(wanted, there, moved),
         *_hold(goal, state, moved, gone),
+        *service_steps(wanted, there, moved, reboots(wanted, there, moved)),
     ]
     if not steps:
         return ()

@@ -1,0 +1,145 @@
+"""A driver as one set on a real machine: installed, held, switched, drifted, taken back.
+
+The packages are made up and bear NVIDIA's names; apt, dpkg, systemd and Ansible are real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.provision.driver.driven import Driven
+from tests.provision.driver.repository import kernel_headers, suffixed, unsuffixed
+from tests.provision.machine import docker_engine, machine, systemd_image
+
+pytestmark = [pytest.mark.slow, pytest.mark.docker]
+
+OLD, OLDER, NEW, NEXT = "570.86.10", "570.172.08", "580.95.05", "595.71.05"
+PREFERENCES = "/etc/apt/preferences.d/doctor-driver"
+BLACKLIST = "/etc/apt/apt.conf.d/52doctor-driver"
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
+    """A machine that passes for Ubuntu, with NVIDIA's repository of two branches."""
+    folder = tmp_path_factory.mktemp("machine")
+    with docker_engine():
+        systemd_image(folder)
+        with machine(folder) as found:
+            home = folder / "home"
+            home.mkdir()
+            driven = Driven(found, home)
+            driven.become("ubuntu", "24.04")
+            driven.offer([*suffixed(OLD), *suffixed(NEW), kernel_headers(driven.kernel)])
+            yield driven
+
+
+def of_driver(gpu: Driven) -> set[str]:
+    """Versions of the packages that carry the driver's own."""
+    found = {n: v for n, v in gpu.versions.items() if "pinning" not in n}
+    return {version.partition("-")[0] for version in found.values()}
+
+
+def test_installed_held_and_left_alone(gpu: Driven) -> None:
+    gpu.machine.run("apt-get", "-qy", "install", "nvidia-fabricmanager-570")
+    profile = gpu.profile(570)
+    answer = gpu.apply(profile)
+    assert answer.status == 0, answer.err
+    assert "only in part" in answer.out
+    assert "no GPU" in answer.out
+    assert of_driver(gpu) == {OLD}
+    assert set(gpu.versions) <= gpu.holds
+    assert "nvidia-fabricmanager-570" in gpu.holds
+    enabled = gpu.machine.run("systemctl", "is-enabled", "nvidia-persistenced.service")
+    assert enabled.strip() == "enabled"
+
+    gpu.offer([*suffixed(OLD), *suffixed(OLDER), *suffixed(NEW), kernel_headers(gpu.kernel)])
+    assert gpu.moved_by_upgrade() == []
+    again = gpu.apply(profile)
+    assert "nothing to do" in again.out, again.err
+    drift = gpu.drift()
+    assert drift.status == 0, drift.out
+
+
+def test_every_drift_is_found_and_mended(gpu: Driven) -> None:
+    run = gpu.machine.run
+    run("apt-get", "-qy", "--allow-change-held-packages", "install",
+        f"libnvidia-compute-570={OLDER}-0ubuntu1", f"nvidia-fabricmanager-570={OLDER}-1")  # fmt: skip
+    assert "libnvidia-compute-570" not in gpu.holds, "that flag clears the hold"
+    run("rm", PREFERENCES, BLACKLIST)
+    run("mkdir", "-p", "/etc/cdi", "/usr/bin")
+    run("tee", "/etc/cdi/nvidia.yaml", text=f"kind: nvidia.com/gpu\n# libcuda.so.{OLDER}\n")
+    run("tee", "/usr/bin/unattended-upgrade", text="#!/bin/sh\n")
+    run("tee", "/etc/apt/apt.conf.d/20auto", text='APT::Periodic::Unattended-Upgrade "1";\n')
+    run("rm", f"/lib/modules/{gpu.kernel}/updates/dkms/nvidia.ko")
+    run("systemctl", "disable", "nvidia-persistenced.service")
+
+    drift = gpu.drift()
+    assert drift.status == 1
+    codes = {f["code"] for f in drift.json["findings"]}
+    assert {"DFT101", "DFT102", "DFT103", "DFT105", "DFT107"} <= codes
+    kinds = {d["kind"] for d in drift.json["differences"]}
+    assert {"file", "module", "unit"} <= kinds
+
+    mended = gpu.apply(gpu.profile(570))
+    assert mended.status == 0, mended.err
+    assert of_driver(gpu) == {OLD}
+    run("rm", "/etc/cdi/nvidia.yaml")
+    after = gpu.drift()
+    assert after.status == 0, after.out
+
+
+def test_the_branch_is_switched_when_asked_and_taken_back(gpu: Driven) -> None:
+    before = gpu.versions, gpu.holds, gpu.machine.run("cat", PREFERENCES)
+    plan = gpu.plan(gpu.profile(580)).json
+    names = [step["name"] for step in plan["steps"]]
+    assert names[:3] == ["fetch_packages", "release_hold", "install_driver"]
+    assert {s["undo"] for s in plan["steps"]} == {"exact"}
+    answer = gpu.apply(gpu.profile(580))
+    assert answer.status == 0, answer.err
+    assert of_driver(gpu) == {NEW}
+    assert not any("570" in name for name in gpu.versions)
+    assert set(gpu.versions) <= gpu.holds
+    assert "570" not in gpu.machine.run("cat", PREFERENCES)
+
+    # The way back needs no repository: all that was replaced has been fetched.
+    gpu.machine.run("mv", "/srv/made-up", "/srv/away")
+    back = gpu.run("rollback", "nvidia-driver")
+    gpu.machine.run("mv", "/srv/away", "/srv/made-up")
+    assert back.status == 0, back.err
+    assert back.seconds < 300
+    assert (gpu.versions, gpu.holds, gpu.machine.run("cat", PREFERENCES)) == before
+    assert gpu.audit == ""
+    drift = gpu.drift()
+    assert drift.status == 0, drift.out
+
+
+def test_names_without_a_branch_follow_the_pinning_package(gpu: Driven) -> None:
+    gpu.offer(unsuffixed(NEXT), "next")
+    answer = gpu.apply(gpu.profile(595))
+    assert answer.status == 0, answer.err
+    assert of_driver(gpu) == {NEXT}
+    assert gpu.versions["nvidia-driver-pinning-595"] == "595-2ubuntu1"
+    assert not any("570" in name for name in gpu.versions)
+    gpu.offer([*unsuffixed(NEXT), *unsuffixed("595.91.07")], "next")
+    assert gpu.moved_by_upgrade() == []
+
+
+def test_what_is_refused(gpu: Driven, tmp_path: Path) -> None:
+    run = gpu.machine.run
+    profile = gpu.profile(595, more=", minimum: '595.91.07'")
+    run("tee", "/usr/bin/nvidia-uninstall", text="#!/bin/sh\n")
+    refused = gpu.plan(profile)
+    run("rm", "/usr/bin/nvidia-uninstall")
+    assert refused.status == 1
+    assert any("own installer" in text for text in refused.json["blockers"])
+    unknown = gpu.plan(gpu.profile(470))
+    assert unknown.status == 1
+    assert "470" in unknown.json["blockers"][0]
+    lock = tmp_path / "hosts" / "gpu.lock"
+    planned = gpu.plan(profile, "--write-lock", str(lock))
+    assert planned.status == 0, planned.err
+    assert "595.91.07" in lock.read_text()
+    assert gpu.plan(gpu.profile(595), "--lock", str(lock)).json["version"] == "595.91.07"
