@@ -110,6 +110,8 @@ _FORMS = {
     "uv": ("doctor.report.emit", "pyproject"),
     "dockerfile": ("doctor.report.emit", "dockerfile"),
     "profile": ("doctor.report.emit", "profile"),
+    "compose": ("doctor.report.emit_services", "compose_file"),
+    "k8s": ("doctor.report.emit_services", "kubernetes_objects"),
 }
 
 

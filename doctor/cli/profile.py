@@ -28,18 +28,26 @@ def list_profiles(as_json: bool) -> None:
 @command.command("show")
 @click.argument("name", metavar="NAME|FILE")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def show(name: str, as_json: bool) -> None:
+@click.option("--emit", type=click.Choice(["compose", "k8s"]), help="What an orchestrator runs.")
+@click.option("--lock", default="", metavar="FILE", help="The stack.lock with its image's digest.")
+def show(name: str, as_json: bool, emit: str | None, lock: str) -> None:
     """Print a profile in full, with the keys that it leaves at their defaults.
 
     \b
     Examples:
       doctor profile show llamacpp-cpu
       doctor profile show ./mine.yaml --json
+      doctor profile show ./mine.yaml --lock stack.lock --emit compose > compose.yaml
     """
     from doctor.profile.read import find_profile
     from doctor.report.profile import render_json, render_yaml
 
     profile = find_profile(name)
+    if emit:
+        from doctor.report.emit_services import of_profile
+
+        click.echo(of_profile(profile, lock, emit), nl=False)
+        return
     click.echo(render_json(profile) if as_json else render_yaml(profile), nl=False)
 
 

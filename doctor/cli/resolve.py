@@ -25,7 +25,7 @@ import click
 )
 @click.option(
     "--emit",
-    type=click.Choice(["pip", "uv", "dockerfile", "profile"]),
+    type=click.Choice(["pip", "uv", "dockerfile", "profile", "compose", "k8s"]),
     help="Print the stack for a tool instead of a report.",
 )
 @click.option("--no-unlocks", is_flag=True, help="Do not look for changes that would allow more.")

@@ -15,7 +15,8 @@ class ContainerRun(Row, frozen=True, kw_only=True):
     Programs are looked for along the image's PATH, {python} as `python`; `command` replaces the
     words of its launch where images differ. With `keeps_entrypoint` the words follow the image's
     own entry point. `shm_gib` is the /dev/shm that it needs, `read_only` whether it can do
-    without writing to its own files, `env` what is set in it.
+    without writing to its own files, `env` what is set in it. `probe` is the program in the
+    image that asks {url} for health, where it has no Python.
     """
 
     engine: str
@@ -25,6 +26,7 @@ class ContainerRun(Row, frozen=True, kw_only=True):
     shm_gib: float = 1
     read_only: bool = True
     env: dict[str, str] = field(default_factory=dict)
+    probe: tuple[str, ...] = ()
 
 
 class DeviceAccess(Row, frozen=True, kw_only=True):
@@ -32,8 +34,8 @@ class DeviceAccess(Row, frozen=True, kw_only=True):
 
     `options` always; then `every` for all devices, `counted` for the first {count}, or
     `chosen` for {ids} of a list, else `each` once for every {id}. What is empty cannot be
-    asked for. `mounts` are paths of the host that are shown
-    read-only.
+    asked for. `mounts` are paths of the host that are shown read-only. `resource` is what
+    Kubernetes calls one device of the vendor's plug-in.
     """
 
     vendor: str
@@ -44,6 +46,7 @@ class DeviceAccess(Row, frozen=True, kw_only=True):
     chosen: tuple[str, ...] = ()
     each: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
+    resource: str = ""
 
 
 class EnginePackages(Row, frozen=True, kw_only=True):

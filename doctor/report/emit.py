@@ -107,9 +107,13 @@ def _docker_value(value: str) -> str:
     return json.dumps(value) if re.search(r"[\s\"'$\\]", value) else value
 
 
-def profile(found: Resolution, style: Style | None = None) -> str:
-    """A profile that `doctor profile lock` and `doctor plan` take."""
-    offer = _best(found, ("wheel", "image", "source"))
+def profile(
+    found: Resolution,
+    style: Style | None = None,
+    kinds: tuple[str, ...] = ("wheel", "image", "source"),
+) -> str:
+    """A profile that `doctor profile lock` and `doctor plan` take, of the best of these kinds."""
+    offer = _best(found, kinds)
     stack = _stack(offer)
     vendor = offer.candidate.vendor
     is_image = stack.kind == "image"

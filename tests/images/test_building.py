@@ -1,0 +1,194 @@
+"""llamacpp-cpu built for real: run, asked, verified, pushed, pulled by digest, built again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from doctor.smoke.known import gguf_file
+from tests.provision.machine import IMAGE, call, docker_engine, install, systemd_image
+from tests.provision.sandbox import free_port
+
+pytestmark = [pytest.mark.slow, pytest.mark.docker]
+
+PREFIX = "doctor-test-built"
+
+
+def doctor(*words: str, status: int = 0) -> str:
+    """Run the command; what it printed."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "doctor", *words], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == status, answer.stderr[-3000:]
+    return answer.stdout
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Debian's registry on loopback; its address."""
+    if shutil.which("docker-registry") is None:
+        install("docker-registry")
+    folder, address = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{free_port()}"
+    config = folder / "config.yml"
+    config.write_text(
+        f"version: 0.1\nlog: {{level: error}}\nhttp: {{addr: '{address}'}}\n"
+        f"storage: {{filesystem: {{rootdirectory: {folder}/data}}}}\n"
+    )
+    with subprocess.Popen(
+        ["docker-registry", "serve", str(config)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as served:  # fmt: skip
+        yield address
+        served.terminate()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory, registry: str) -> Iterator[str]:
+    """A Debian with Python, made by debootstrap, in the registry by tag; without host keys."""
+    name, box = f"{registry}/base:bookworm", f"{PREFIX}-base"
+    with docker_engine():
+        systemd_image(tmp_path_factory.mktemp("base"))
+        call("docker", "create", "--name", box, IMAGE, "/nothing")
+        try:
+            command = (
+                f"docker export {box} | tar --delete --wildcards 'etc/ssh/ssh_host_*'"
+                " 'var/lib/apt/lists/*' 'var/cache/apt/*' 'usr/share/doc/*' 'usr/share/locale/*'"
+                " 'usr/share/man/*' 'usr/share/zoneinfo/*'"
+                f" | docker import - {name}"
+            )
+            subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True,
+                           capture_output=True)  # fmt: skip
+        finally:
+            call("docker", "rm", box)
+        call("docker", "push", "-q", name)
+        yield name
+        call("docker", "rmi", "-f", name)
+
+
+@pytest.fixture(scope="module")
+def pinned(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The base by digest, as `doctor image pin` writes it."""
+    lock = tmp_path_factory.mktemp("pins") / "images.lock"
+    words = doctor("image", "pin", base, "-o", str(lock)).split()
+    again = doctor("image", "pin", base, "-o", str(lock))
+    assert words[1] in again
+    assert "published again" not in again
+    return f"{base.rpartition(':')[0]}@{words[1]}"
+
+
+@pytest.fixture(scope="module")
+def built(pinned: str) -> Iterator[str]:
+    """The image, built by the engine."""
+    name = f"{PREFIX}/llamacpp-cpu:1"
+    out = doctor("image", "build", "llamacpp-cpu", "--builder", "classic", "--base", pinned,
+                 "--tag", name)  # fmt: skip
+    assert f"org.opencontainers.image.base.digest={pinned.rpartition('@')[2]}" in out
+    yield name
+    call("docker", "rmi", "-f", name)
+
+
+@contextmanager
+def serving(image: str) -> Iterator[tuple[str, int]]:
+    """A container of the image with the known-answer model; its name and port."""
+    port = free_port()
+    name = f"{PREFIX}-{port}"
+    model = gguf_file("q8_0")
+    call("docker", "run", "-d", "--name", name, "--network", "host", "--read-only",
+         "--cap-drop", "ALL", "--tmpfs", "/tmp", "-v", f"{model}:/model.gguf:ro", image,
+         "--model", "/model.gguf", "--alias", "known-answer", "--ctx-size", "2048",
+         "--threads", "1", "--port", str(port))  # fmt: skip
+    try:
+        yield name, port
+    finally:
+        call("docker", "rm", "-f", name)
+
+
+def health(name: str) -> str:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found = call("docker", "inspect", "-f", "{{.State.Health.Status}}", name).strip()
+        if found != "starting":
+            return found
+        time.sleep(0.5)
+    return "starting"
+
+
+def test_a_known_answer_from_inside_and_a_clean_end(built: str) -> None:
+    with serving(built) as (name, port):
+        assert "proven" in doctor("smoke", f"http://127.0.0.1:{port}")
+        assert health(name) == "healthy"
+        assert call("docker", "exec", name, "id", "-u").strip() == "10001"
+        call("docker", "stop", "-t", "20", name)
+        assert call("docker", "inspect", "-f", "{{.State.ExitCode}}", name).strip() == "0"
+
+
+def test_verified_listed_and_judged(built: str, tmp_path: Path) -> None:
+    parts = tmp_path / "parts.json"
+    doctor("image", "sbom", built, "-o", str(parts))
+    names = {row["name"] for row in json.loads(parts.read_text())["components"]}
+    assert {"xllamacpp", "libgomp1", "libc6"} <= names
+    assert not names & {"gcc", "g++", "make", "cmake", "pip"}
+    found = json.loads(doctor("image", "verify", built, "--sbom", str(parts), "--json"))
+    assert found["passed"], found["points"]
+    looked_at = {point["name"] for point in found["points"] if point["passed"]}
+    assert looked_at >= {"labels", "lock", "user", "secrets", "world-writable", "parts"}
+    line = "L40Sx1,driver=580.95.05,ubuntu=24.04"
+    doctor("check", "--image", built, "--host", line, "--format", "json", "--fail-on", "never")
+
+
+def test_pushed_and_pulled_by_digest(built: str, registry: str) -> None:
+    image = doctor("image", "push", built, f"{registry}/llama:1").strip()
+    assert image.startswith(f"{registry}/llama@sha256:")
+    call("docker", "rmi", f"{registry}/llama:1")
+    call("docker", "pull", "-q", image)
+    try:
+        doctor("image", "verify", image, "--digest", image.rpartition("@")[2])
+        doctor("image", "verify", image, "--digest", "sha256:" + "0" * 64, status=1)
+    finally:
+        call("docker", "rmi", image)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A store of buildah's own for this test."""
+    if shutil.which("buildah") is None:
+        install("buildah", "runc")
+    config = tmp_path / "storage.conf"
+    config.write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{tmp_path}/root"\n'
+        f'runroot = "{tmp_path}/run"\n'
+    )
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(config))
+    yield
+    subprocess.run(["buildah", "rmi", "-af"], env=os.environ, capture_output=True, check=False)
+
+
+def test_the_same_digest_twice_and_the_same_content_from_both_builders(
+    built: str, pinned: str, registry: str, store: None
+) -> None:
+    command = ["image", "build", "llamacpp-cpu", "--builder", "buildah", "--base", pinned]
+    name = f"{PREFIX}/again:1"
+    first, second = (doctor(*command, "--tag", name).split()[1] for _ in range(2))
+    assert first == second
+    assert first.startswith("sha256:")
+    image = doctor("image", "push", name, f"{registry}/again:1", "--builder", "buildah").strip()
+    call("docker", "pull", "-q", image)
+    try:
+        assert call("docker", "inspect", "-f", "{{.Id}}", image).strip() == first
+        hashes = {
+            json.loads(doctor("image", "verify", ref, "--json"))["content_hash"]
+            for ref in (built, image)
+        }
+        assert len(hashes) == 1
+    finally:
+        call("docker", "rmi", image)
