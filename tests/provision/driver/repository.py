@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -160,53 +160,26 @@ def gpg(home: Path, *words: str) -> str:
     return answer.stdout
 
 
-def suffixed(version: str, names: Sequence[str] = (), **more: int) -> list[Deb]:
+def suffixed(version: str, slow_s: int = 0) -> list[Deb]:
     """A driver in the naming of NVIDIA's repository up to 580: names carry the branch."""
     branch = version.partition(".")[0]
     full = f"{version}-0ubuntu1"
+    common = f"nvidia-kernel-common-{branch} (= {full})"
+    library = f"libnvidia-compute-{branch}"
     source = f"nvidia-graphics-drivers-{branch}"
 
-    def deb(name: str, depends: str = "", conflicts: str = "", **other: str) -> Deb:
-        return Deb(name, full, depends, source, conflicts=conflicts, **other, **more)  # type: ignore[arg-type]
+    def deb(name: str, one_of: str = "", depends: str = "", unit: str = "") -> Deb:
+        builds = version if "dkms" in name else ""
+        return Deb(name, full, depends, source, one_of, one_of, builds, unit, slow_s=slow_s)
 
     return [
-        deb(
-            f"libnvidia-compute-{branch}",
-            provides="libcuda1-any",
-            conflicts="libcuda1-any",
-        ),
-        deb(
-            f"nvidia-dkms-{branch}-open",
-            f"nvidia-kernel-common-{branch} (= {full})",
-            builds=version,
-            provides="nvidia-dkms-kernel",
-            conflicts="nvidia-dkms-kernel",
-        ),
-        deb(
-            f"nvidia-dkms-{branch}",
-            f"nvidia-kernel-common-{branch} (= {full})",
-            builds=version,
-            provides="nvidia-dkms-kernel",
-            conflicts="nvidia-dkms-kernel",
-        ),
-        deb(
-            f"nvidia-kernel-common-{branch}",
-            provides="nvidia-kernel-common",
-            conflicts="nvidia-kernel-common",
-        ),
-        deb(
-            f"nvidia-utils-{branch}",
-            f"libnvidia-compute-{branch}",
-            provides="nvidia-utils",
-            conflicts="nvidia-utils",
-        ),
-        deb(
-            f"nvidia-compute-utils-{branch}",
-            f"libnvidia-compute-{branch}",
-            provides="nvidia-persistenced",
-            conflicts="nvidia-persistenced",
-            unit="nvidia-persistenced.service",
-        ),
+        deb(library, "libcuda1-any"),
+        deb(f"nvidia-dkms-{branch}-open", "nvidia-dkms-kernel", common),
+        deb(f"nvidia-dkms-{branch}", "nvidia-dkms-kernel", common),
+        deb(f"nvidia-kernel-common-{branch}", "nvidia-kernel-common"),
+        deb(f"nvidia-utils-{branch}", "nvidia-utils", library),
+        deb(f"nvidia-compute-utils-{branch}", "nvidia-persistenced", library,
+            "nvidia-persistenced.service"),
         Deb(f"nvidia-fabricmanager-{branch}", f"{version}-1", unit="nvidia-fabricmanager.service",
             provides="nvidia-fabricmanager-any", conflicts="nvidia-fabricmanager-any"),
         Deb(f"nvidia-driver-pinning-{branch}", f"{branch}-5", provides="nvidia-driver-pinning",
@@ -214,13 +187,13 @@ def suffixed(version: str, names: Sequence[str] = (), **more: int) -> list[Deb]:
     ]  # fmt: skip
 
 
-def unsuffixed(version: str, **more: int) -> list[Deb]:
+def unsuffixed(version: str) -> list[Deb]:
     """A driver in the naming from 590 on: names without the branch, which a package pins."""
     full = f"{version}-1ubuntu1"
     branch = version.partition(".")[0]
     source = "nvidia-graphics-drivers"
     return [
-        Deb("nvidia-open", full, f"nvidia-driver-open (= {full})", source, **more),
+        Deb("nvidia-open", full, f"nvidia-driver-open (= {full})", source),
         Deb(
             "nvidia-driver-open",
             full,

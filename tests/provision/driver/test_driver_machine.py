@@ -65,14 +65,15 @@ def test_installed_held_and_left_alone(gpu: Driven) -> None:
 
 def test_every_drift_is_found_and_mended(gpu: Driven) -> None:
     run = gpu.machine.run
-    run("apt-get", "-qy", "--allow-change-held-packages", "install",
-        f"libnvidia-compute-570={OLDER}-0ubuntu1", f"nvidia-fabricmanager-570={OLDER}-1")  # fmt: skip
+    moved = [f"libnvidia-compute-570={OLDER}-0ubuntu1", f"nvidia-fabricmanager-570={OLDER}-1"]
+    run("apt-get", "-qy", "--allow-change-held-packages", "install", *moved)
     assert "libnvidia-compute-570" not in gpu.holds, "that flag clears the hold"
     run("rm", PREFERENCES, BLACKLIST)
     run("mkdir", "-p", "/etc/cdi", "/usr/bin")
     run("tee", "/etc/cdi/nvidia.yaml", text=f"kind: nvidia.com/gpu\n# libcuda.so.{OLDER}\n")
     run("tee", "/usr/bin/unattended-upgrade", text="#!/bin/sh\n")
-    run("tee", "/etc/apt/apt.conf.d/20auto", text='APT::Periodic::Unattended-Upgrade "1";\n')
+    upgrades = 'APT::Periodic::Unattended-Upgrade "1";\n'
+    run("tee", "/etc/apt/apt.conf.d/20auto", text=upgrades)
     run("rm", f"/lib/modules/{gpu.kernel}/updates/dkms/nvidia.ko")
     run("systemctl", "disable", "nvidia-persistenced.service")
 

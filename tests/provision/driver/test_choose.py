@@ -1,0 +1,117 @@
+"""Which packages are asked for: schemes, versions, what takes the place of what. Pure."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from doctor.matrix.packaging import packaging, schemes_for
+from doctor.provision.driver.choose import choose, driver_version, order_key, set_members
+from doctor.provision.driver.names import role_of, successor
+from doctor.provision.driver.sets import upstream
+from tests.provision.driver.made import FAMILY, MATRIX, WISH, package, rows, shelf, state
+from tests.provision.driver.repository import Deb, suffixed, unsuffixed
+
+UBUNTU = schemes_for(MATRIX, "ubuntu 24.04")
+VERSIONS = st.from_regex(
+    r"([0-9]:)?[0-9]{1,3}(\.[0-9a-z+~]{1,4}){0,2}(-[0-9a-z.+~]{1,4})?", fullmatch=True
+)
+
+
+def words(branch: int, *debs: Deb, there: tuple[Deb, ...] = ()) -> tuple[str, ...]:
+    wish = WISH.__class__(branch=branch, modules="open")
+    choice = choose(UBUNTU, wish, shelf(state(*rows(*there)), rows(*debs)))
+    assert choice is not None
+    return choice.words
+
+
+@pytest.mark.real
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="dpkg is not here to compare with")
+@settings(max_examples=60, deadline=None)
+@given(VERSIONS, VERSIONS)
+def test_versions_sort_as_dpkg_sorts_them(one: str, other: str) -> None:
+    for operator, mine in (
+        ("lt", order_key(one) < order_key(other)),
+        ("eq", order_key(one) == order_key(other)),
+    ):
+        answer = subprocess.run(["dpkg", "--compare-versions", one, operator, other], check=False)
+        assert (answer.returncode == 0) == mine
+
+
+def test_the_newest_of_the_branch_in_the_naming_of_its_time() -> None:
+    offers = [*suffixed("570.86.10"), *suffixed("580.65.06"), *suffixed("580.95.05")]
+    found = words(580, *offers, *unsuffixed("595.71.05"))
+    assert "nvidia-dkms-580-open=580.95.05-0ubuntu1" in found
+    assert "nvidia-driver-pinning-580=580-5" in found
+    assert not any("570" in word or "595" in word for word in found)
+    assert "nvidia-open=595.71.05-1ubuntu1" in words(595, *offers, *unsuffixed("595.71.05"))
+
+
+def test_a_branch_that_is_not_whole_is_not_chosen() -> None:
+    offers = [d for d in suffixed("580.95.05") if "utils" not in d.name]
+    assert choose(UBUNTU, WISH, shelf(state(), rows(*offers))) is None
+    older = [*offers, *suffixed("580.65.06")]
+    choice = choose(UBUNTU, WISH, shelf(state(), rows(*older)))
+    assert choice is not None
+    assert choice.version == "580.65.06"
+
+
+def test_what_is_there_gets_a_successor_of_its_role() -> None:
+    there = (
+        *suffixed("570.86.10"),
+        Deb("libnvidia-gl-570", "570.86.10-0ubuntu1", source="nvidia-graphics-drivers-570"),
+    )
+    gl = Deb("libnvidia-gl-580", "580.95.05-0ubuntu1", source="nvidia-graphics-drivers-580")
+    found = words(580, *there, *suffixed("580.95.05"), gl, there=there)
+    assert "libnvidia-gl-580=580.95.05-0ubuntu1" in found
+    assert "nvidia-fabricmanager-580=580.95.05-1" in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("nvidia-dkms-570-open", "nvidia-dkms-580-open"),
+        ("nvidia-dkms-570", "nvidia-dkms-580-open"),
+        ("libnvidia-compute-570-server", "libnvidia-compute-580"),
+        ("nvidia-kernel-dkms", "nvidia-open-kernel-dkms"),
+        ("nvidia-fabricmanager-570", "nvidia-fabricmanager"),
+    ],
+)
+def test_names_of_one_role(old: str, new: str) -> None:
+    assert role_of(old) == role_of(new)
+    assert successor(old, [new, "something-else"], "open", 580) == new
+
+
+def test_a_flavour_is_kept_to() -> None:
+    names = ["nvidia-dkms-580", "nvidia-dkms-580-open"]
+    assert successor("nvidia-dkms-570", names, "open", 580) == "nvidia-dkms-580-open"
+    assert successor("nvidia-dkms-570", names, "proprietary", 580) == "nvidia-dkms-580"
+
+
+def test_what_only_looks_like_the_driver_is_no_part_of_its_set() -> None:
+    there = [
+        package("libnvidia-compute-580", "580.95.05-1", "nvidia-graphics-drivers-580"),
+        package("nvidia-persistenced", "570.10-1"),
+        package("nvidia-driver-pinning-580", "580-5"),
+        package("firmware-nvidia-tegra", "20230404-1"),
+        package("nvidia-container-toolkit", "1.20.0-1"),
+    ]
+    assert [p.name for p in set_members(there, FAMILY)] == ["libnvidia-compute-580"]
+    assert driver_version(there, FAMILY) == "580.95.05"
+
+
+def test_upstream_versions() -> None:
+    assert upstream("1:580.95.05-0ubuntu1") == "580.95.05"
+    assert upstream("535.261.03-1~bpo12+1") == "535.261.03"
+
+
+def test_every_scheme_names_what_to_ask_for_and_says_where_it_comes_from() -> None:
+    for row in packaging(MATRIX).schemes:
+        assert row.open
+        assert row.proprietary
+        assert row.systems
+        assert row.source
