@@ -11,12 +11,13 @@ import msgspec
 
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
-from doctor.matrix.containers import DeviceAccess
+from doctor.matrix.containers import ContainerRun, DeviceAccess
 from doctor.profile.lock import SCHEMA, Lock
 from doctor.profile.schema import Profile
 from doctor.provision.container import UNPRIVILEGED, WORK, model_inside
 from doctor.provision.image_lock import engine_version
 from doctor.provision.launching import launch_of
+from doctor.smoke.launch import LaunchPlan
 
 _TOKEN = "HF_TOKEN"  # noqa: S105 - the name of a variable
 _CACHE = "HF_HOME"
@@ -77,18 +78,8 @@ def deployment_of(profile: Profile, lock: Lock | None, matrix: Matrix, program: 
         )
     locked = _locked(profile, lock, matrix)
     launch = launch_of(_in_own_network(profile), locked, _model(profile), matrix)
-    run = matrix.containers.run_of(profile.engine.name)
-    access = matrix.containers.access_of(profile.accelerator.vendor, program)
-    if run is None or access is None:
-        vendor = profile.accelerator.vendor
-        raise UsageError(f"how {program} shows {vendor} devices to a container is not known")
-    url = f"http://127.0.0.1:{profile.serving.port}{launch.row.health}"
-    python = f"import urllib.request as r; r.urlopen({url!r}, timeout=4)"
+    run, access = _rows(profile, matrix, program)
     read_only = profile.install.read_only
-    # The engine fetches its model itself here, so it must not be told to stay offline.
-    offline = launch.row.offline_env if profile.model.source == "hub" else {}
-    own = {name: value for name, value in launch.env.items() if name not in offline}
-    env = {"HOME": WORK, _CACHE: f"{WORK}/huggingface", **own, **profile.serving.env}
     return Deployment(
         name=profile.name,
         image=locked.image,
@@ -97,7 +88,7 @@ def deployment_of(profile: Profile, lock: Lock | None, matrix: Matrix, program: 
         port=profile.serving.port,
         host=profile.serving.host,
         health=launch.row.health,
-        probe=tuple(word.format(url=url) for word in run.probe) or (run.python, "-c", python),
+        probe=_probe(run, f"http://127.0.0.1:{profile.serving.port}{launch.row.health}"),
         vendor=profile.accelerator.vendor,
         devices=profile.accelerator.count,
         access=access,
@@ -109,9 +100,32 @@ def deployment_of(profile: Profile, lock: Lock | None, matrix: Matrix, program: 
         stop_signal=launch.row.stop_signal,
         open_files=profile.service.open_files,
         model=profile.model.id if profile.model.source == "path" else "",
-        env=env,
+        env=_environment(profile, launch),
         secrets=_secrets(profile, launch.row.key_env),
     )
+
+
+def _rows(profile: Profile, matrix: Matrix, program: str) -> tuple[ContainerRun, DeviceAccess]:
+    """How the engine runs in its image, and what shows it the devices."""
+    run = matrix.containers.run_of(profile.engine.name)
+    access = matrix.containers.access_of(profile.accelerator.vendor, program)
+    if run is None or access is None:
+        vendor = profile.accelerator.vendor
+        raise UsageError(f"how {program} shows {vendor} devices to a container is not known")
+    return run, access
+
+
+def _probe(run: ContainerRun, url: str) -> tuple[str, ...]:
+    """A command inside the image that fails while the engine is not ready."""
+    python = f"import urllib.request as r; r.urlopen({url!r}, timeout=4)"
+    return tuple(word.format(url=url) for word in run.probe) or (run.python, "-c", python)
+
+
+def _environment(profile: Profile, launch: LaunchPlan) -> dict[str, str]:
+    """The engine's variables; where it fetches its model itself, it is not told to stay offline."""
+    offline = launch.row.offline_env if profile.model.source == "hub" else {}
+    own = {name: value for name, value in launch.env.items() if name not in offline}
+    return {"HOME": WORK, _CACHE: f"{WORK}/huggingface", **own, **profile.serving.env}
 
 
 def _in_own_network(profile: Profile) -> Profile:
