@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from doctor.cli.main import COMMANDS, run
+from doctor.cli.commands import COMMANDS
+from doctor.cli.main import run
 
 ROOT = Path(__file__).parent.parent
 OLD_DRIVER = str(ROOT / "examples/old-driver.yaml")

@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 import doctor
-from doctor.cli.main import COMMANDS
+from doctor.cli.commands import COMMANDS
 
 EPILOG = """\b
 Exit codes: 0 done  1 the answer is no  2 usage or unreadable input

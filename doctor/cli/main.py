@@ -1,4 +1,4 @@
-"""The entry point: the table of commands, and the one place where errors become exit codes.
+"""The entry point: the one place where errors become exit codes.
 
 click is imported inside `run`, so that Ctrl-C while it loads is an interruption like any other.
 """
@@ -11,28 +11,6 @@ import sys
 
 import doctor
 from doctor.errors import DoctorError, ExitCode, UsageError
-
-# Name → module with a `command`. Listed in the order in which people need them.
-COMMANDS: dict[str, str] = {
-    "check": "doctor.cli.check",
-    "record": "doctor.cli.record",
-    "explain": "doctor.cli.explain",
-    "diagnose": "doctor.cli.diagnose",
-    "scan": "doctor.cli.scan",
-    "fit": "doctor.cli.fit",
-    "resolve": "doctor.cli.resolve",
-    "matrix": "doctor.cli.matrix",
-    "profile": "doctor.cli.profile",
-    "plan": "doctor.cli.plan",
-    "apply": "doctor.cli.apply",
-    "rollback": "doctor.cli.rollback",
-    "fleet": "doctor.cli.fleet",
-    "drift": "doctor.cli.drift",
-    "image": "doctor.cli.image",
-    "smoke": "doctor.cli.smoke",
-    "bench": "doctor.cli.bench",
-    "completion": "doctor.cli.completion",
-}
 
 # What a full or failing disk answers behind standard output.
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
