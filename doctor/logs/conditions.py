@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -159,6 +160,32 @@ def _near(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return any(part.lower() in c.near for part in wanted.split("|"))
 
 
+# torch, since 2.1 and before: what was asked for, and what is held without being used.
+_ASKED = re.compile(r"tried to allocate ([\d.]{1,9}) ([gm])ib")
+_UNUSED = re.compile(r"([\d.]{1,9}) ([gm])ib is reserved by pytorch but unallocated")
+_HELD = re.compile(
+    r"([\d.]{1,9}) ([gm])ib already allocated; .{1,40}?; ([\d.]{1,9}) ([gm])ib reserved in total"
+)
+
+
+def _fragmented(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    """Tell whether more lies reserved and unused than could not be had; None without figures."""
+    asked, unused, held = (p.search(c.line) for p in (_ASKED, _UNUSED, _HELD))
+    if asked is None or not (unused or held):
+        return None
+    free = _mib(unused[1], unused[2]) if unused else 0.0
+    if held:
+        free = _mib(held[3], held[4]) - _mib(held[1], held[2])
+    return (free > _mib(asked[1], asked[2])) == (wanted == "yes")
+
+
+def _mib(number: str, unit: str) -> float:
+    try:
+        return float(number) * (1024 if unit == "g" else 1)
+    except ValueError:
+        return 0.0
+
+
 def _os(c: Circumstances, wanted: str, _argument: str) -> Answer:
     os = c.facts.host.os.value
     return os.id in wanted.split("|") if os else None
@@ -190,6 +217,7 @@ _TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
     "log_lacks": _log_lacks,
     "line": _line,
     "near": _near,
+    "fragmented": _fragmented,
     "os": _os,
     "devices": _devices,
 }

@@ -45,8 +45,9 @@ def search(log: LogText, signatures: tuple[Signature, ...], engine: str = "") ->
     return [replace(match, number=numbers[match.place]) for match in sorted(found, key=_order)]
 
 
-def _order(match: LogMatch) -> tuple[bool, bool, int, int]:
-    return (match.signature.consequence, match.remark, match.place, -_length(match.signature))
+def _order(match: LogMatch) -> tuple[bool, bool, int, int, int]:
+    known, possible = _length(match)
+    return match.signature.consequence, match.remark, match.place, -known, -possible
 
 
 class _Search:
@@ -127,19 +128,26 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-# How loggers of Python and Go mark a line; the first mark counts. NCCL warns of what stops it.
-_HEAD = 100
+# How programs mark a line; the first mark counts. Loggers of Python and Go write the level,
+# those of JSON a field, glog and klog a letter with the month and day, TensorRT and onnxruntime
+# a letter in brackets. NCCL warns of what stops it.
+_HEAD = 160
 _LEVEL = re.compile(
-    r"\b(INFO|DEBUG|TRACE|(?<!NCCL )WARN|WARNING|ERROR|FATAL|CRITICAL)\b|\blevel=(\w+)"
+    r"(?<![=\w])(INFO|DEBUG|TRACE|(?<!NCCL )WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
+    r"|\blevel=(\w{4,8})|\"(?:level|severity)\": ?\"(\w{4,8})\""
+    r"|(?:^|[\[: ])([IWEF])\d{4} \d\d:\d\d:|\[([IWEFV])(?:\]|:onnxruntime)"
 )
-_REMARKS = ("info", "debug", "trace", "warn", "warning")
+_REMARKS = ("info", "debug", "trace", "warn", "warning", "i", "w", "v")
 
 
 def _is_remark(head: str) -> bool:
     level = _LEVEL.search(head.partition("\n")[0])
-    return level is not None and (level[1] or level[2]).lower() in _REMARKS
+    return level is not None and level[level.lastindex or 0].lower() in _REMARKS
 
 
-def _length(signature: Signature) -> int:
-    """Longer literals are more specific."""
-    return max((len(literal) for literal in (*signature.any, *signature.all)), default=0)
+def _length(match: LogMatch) -> tuple[int, int]:
+    """How much of the line the signature knows, then how much it could: more is more specific."""
+    line, signature = match.line.lower(), match.signature
+    lengths = {each: len(each) for each in (*signature.any, *signature.all)}
+    known = (length for each, length in lengths.items() if each in line)
+    return max(known, default=0), max(lengths.values(), default=0)

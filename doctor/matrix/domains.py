@@ -29,6 +29,7 @@ from doctor.matrix.stacks import StackDomain
 # Signatures lie in one file per area, "signatures-<area>.yaml"; all are loaded together.
 SIGNATURES = "signatures"
 SIGNATURE_AREAS = (
+    "apple",
     "ascend",
     "container",
     "cuda",
@@ -41,6 +42,7 @@ SIGNATURE_AREAS = (
     "python",
     "rocm",
     "sglang",
+    "tools",
     "torch",
     "vllm",
 )
