@@ -90,6 +90,18 @@ def exported(client: DockerClient, image: Image) -> Iterator[Iterator[bytes]]:
             box.remove(v=True, force=True)
 
 
+def saved(image: Image) -> Iterator[bytes]:
+    """The image with each layer for itself, as `docker save` writes it."""
+    return _chunks(image.save(chunk_size=_CHUNK))
+
+
+def history(image: Image) -> Iterator[str]:
+    """The commands that made the layers, as the image tells them to everybody."""
+    with reported():
+        for row in image.history():
+            yield str(row.get("CreatedBy") or "")
+
+
 def _chunks(stream: Any) -> Iterator[bytes]:
     with reported():
         yield from stream

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from doctor.errors import UsageError
 from doctor.images.config import ImageConfig
-from doctor.images.reading import LIMIT_S, ignore_progress, open_image
-from doctor.images.streams import Meter, Metered, Progress, unpacked
-from doctor.images.tar import Kind, Member, TarReader
+from doctor.images.reading import LIMIT_S, ignore_progress, is_file, open_image
+from doctor.images.streams import Chunks, Meter, Metered, Progress, unpacked
+from doctor.images.tar import BLOCK, Kind, Member, TarReader
 from doctor.images.tree import Entry, ImageTree
 
 _CHUNK = 1 << 20
@@ -95,7 +96,45 @@ def take_inventory(
                 meter.name = member.name
                 _take(found, hashed, tree.add(member), member, reader)
         found.rows = {path: _row(entry, hashed) for path, entry in tree.walk()}
+    if not is_file(ref):
+        found.secrets = sorted({*found.secrets, *_hidden(ref, Meter(progress, limit_s))})
     return found
+
+
+def _hidden(ref: str, meter: Meter) -> Iterator[tuple[str, str]]:
+    """Secrets in the layers of an image of the engine, and in the commands that made them.
+
+    What a later layer removes is gone from the merged files, and still in the image.
+    """
+    from doctor.images import engine
+
+    with engine.connect() as client:
+        image = engine.find_image(client, ref)
+        for line in engine.history(image):
+            yield from ((word, "the history") for word in _secrets("/history", 0, line.encode()))
+        outer = TarReader(Metered(Chunks(engine.saved(image)), meter))
+        for member in outer:
+            meter.name = member.name
+            if member.kind is Kind.FILE and member.size > BLOCK:
+                yield from _of_layer(outer)
+
+
+def _of_layer(outer: TarReader) -> Iterator[tuple[str, str]]:
+    """Secrets in one layer; what is no layer (a manifest) is passed over."""
+    try:
+        inner = TarReader(unpacked(outer))
+        for member in inner:
+            if member.kind is Kind.FILE:
+                first = inner.read(_SEARCHED)
+                yield from (
+                    (word, _path(member)) for word in _secrets(_path(member), member.size, first)
+                )
+    except UsageError:
+        return
+
+
+def _path(member: Member) -> str:
+    return f"/{member.name.strip('/').removeprefix('./')}"
 
 
 def _row(entry: Entry, hashed: dict[int, Row]) -> Row:
@@ -112,8 +151,9 @@ def _take(
         while data := reader.read(_CHUNK):
             first = first or data
             digest.update(data)
-        name = f"/{member.name.strip('/').removeprefix('./')}"
-        found.secrets += [(word, name) for word in _secrets(name, member.size, first)]
+        found.secrets += [
+            (word, _path(member)) for word in _secrets(_path(member), member.size, first)
+        ]
     row = Row(member.kind.name, member.mode, member.uid, member.gid, digest.hexdigest())
     hashed[id(entry)] = row
 

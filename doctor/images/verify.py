@@ -61,6 +61,7 @@ class _Read:
     parts: Parts
     facts: ImageFacts
     lock: Lock | None
+    lock_fault: str
     inventory: Inventory
 
 
@@ -87,9 +88,18 @@ def verify(
 def _read(ref: str, limit_s: float, progress: Progress) -> _Read:
     with read_image(ref, progress, limit_s) as opened:
         text = opened.host.read_text(_LOCK).value
-        lock = parse_lock(text, _LOCK) if text else None
         parts, facts = read_parts(opened), read_facts(opened)
-    return _Read(opened.config, parts, facts, lock, take_inventory(ref, progress, limit_s))
+    lock, fault = _lock_of(text or "")
+    inventory = take_inventory(ref, progress, limit_s)
+    return _Read(opened.config, parts, facts, lock, fault, inventory)
+
+
+def _lock_of(text: str) -> tuple[Lock | None, str]:
+    """The lock that lies in the image, or why it cannot be read."""
+    try:
+        return (parse_lock(text, _LOCK), "") if text else (None, "")
+    except UsageError as fault:
+        return None, str(fault)
 
 
 def _digest(found: _Read, wanted: str) -> Point:
@@ -106,6 +116,8 @@ def _labels(found: _Read) -> Point:
 def _locked(found: _Read) -> Point:
     """The lock in the image is the one of the label, and its environment holds just that."""
     stated, lock = found.config.labels.get(labels.LOCK, ""), found.lock
+    if found.lock_fault:
+        return Point("lock", False, found.lock_fault)
     if lock is None:
         return Point("lock", False if stated else None, "there is none in the image")
     if stated and stated != f"sha256:{lock.digest}":
