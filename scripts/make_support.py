@@ -14,6 +14,7 @@ import yaml
 from doctor.matrix import load_matrix
 from doctor.matrix.model import Claim
 from doctor.matrix.query import Matrix
+from doctor.provision.roles import unverified_roles
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/support.md"
@@ -103,6 +104,8 @@ def _never(vendors: list[str]) -> Iterator[str]:
         "the tools' sources (`tests/hosts/`, `tests/intake/samples/`)"
     )
     yield "- the probes on macOS: an Apple host is known only from what a person hands over"
+    for role in sorted(unverified_roles()):
+        yield f"- the role {role} (`playbooks/roles/{role}`)"
 
 
 if __name__ == "__main__":

@@ -172,6 +172,12 @@ class RestartTimer(Part, frozen=True, kw_only=True):
     drain_s: Seconds = 60
 
 
+class DriftTimer(Part, frozen=True, kw_only=True):
+    """A look each day, by the machine itself, at whether the service is what was applied."""
+
+    at: ClockTime = "04:30"
+
+
 class Smoke(Part, frozen=True, kw_only=True):
     """The proof after a change: the known answer, or a sanity step with the user's own model."""
 
@@ -182,7 +188,7 @@ class Smoke(Part, frozen=True, kw_only=True):
 class Monitoring(Part, frozen=True, kw_only=True):
     """Metrics and when to raise an alert: memory and errors in per cent, first token in ms."""
 
-    metrics: bool = True
+    metrics: bool = False
     node_exporter: bool = False
     dcgm: bool = False
     memory_percent: Percent = 90
@@ -205,6 +211,7 @@ class Profile(Part, frozen=True, kw_only=True):
     serving: Serving = Serving()
     service: Service = Service()
     restart_timer: RestartTimer | None = None
+    drift_timer: DriftTimer | None = None
     smoke: Smoke = Smoke()
     monitoring: Monitoring = Monitoring()
 

@@ -95,9 +95,7 @@ def _driver_order(asked: Asked, say: Callable[[str], None]) -> Order:
     if asked.user or asked.offline:
         raise UsageError("a driver is the machine's", "leave --user and --offline out")
     locked = read_host_lock(Path(asked.lock)) if asked.lock else None
-    return Order(
-        profile, target, False, say=say, driver=True, host_lock=locked, busy=asked.busy
-    )
+    return Order(profile, target, False, say=say, driver=True, host_lock=locked, busy=asked.busy)
 
 
 def lock_for(asked: Asked, profile: Profile, say: Callable[[str], None]) -> Lock | None:

@@ -88,6 +88,18 @@ class Model(Struct, frozen=True):
         return f"{self.path}/{self.load}" if self.load else self.path
 
 
+class Extra(Struct, frozen=True):
+    """What belongs to a service beside its engine: files that a role lays, timers that wait.
+
+    `options` are further variables of the role.
+    """
+
+    role: str
+    files: tuple[ManagedFile, ...]
+    units: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+
+
 class Goal(Struct, frozen=True, kw_only=True):
     """One service on one machine. Without a release nothing shall be there.
 
@@ -112,6 +124,7 @@ class Goal(Struct, frozen=True, kw_only=True):
     model: Model | None = None
     driver: DriverSet | None = None
     files: tuple[ManagedFile, ...] = ()
+    extras: tuple[Extra, ...] = ()
     argv: tuple[str, ...] = ()
     engine: str = ""
     version: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from doctor.errors import ProvisionError
-from doctor.provision.goal import Goal, goal_text, parse_goal
+from doctor.provision.goal import Goal, ManagedFile, goal_text, parse_goal
 from doctor.provision.journal import write_durably
 from doctor.provision.plan import Plan
 from doctor.provision.runs import Run
@@ -23,15 +23,23 @@ def goal_before(goal: Goal, state: State) -> Goal:
 
         return driver_before(goal, state)
     if state.applied is None:
-        bare = msgspec.structs.replace(goal, release=None, model=None, files=(), argv=())
+        bare = msgspec.structs.replace(goal, release=None, model=None, files=(), argv=(), extras=())
         return msgspec.structs.replace(bare, engine="", version="", lock="")
     applied = parse_goal(state.applied, f"{state.home}/applied.json")
-    files = []
-    for file in applied.files:
+    extras = tuple(
+        msgspec.structs.replace(extra, files=_as_found(extra.files, state))
+        for extra in applied.extras
+    )
+    return msgspec.structs.replace(applied, files=_as_found(applied.files, state), extras=extras)
+
+
+def _as_found(files: tuple[ManagedFile, ...], state: State) -> tuple[ManagedFile, ...]:
+    found = []
+    for file in files:
         there = state.files.get(file.path)
         if there is not None and there.text is not None:
-            files.append(msgspec.structs.replace(file, text=there.text, mode=there.mode))
-    return msgspec.structs.replace(applied, files=tuple(files))
+            found.append(msgspec.structs.replace(file, text=there.text, mode=there.mode))
+    return tuple(found)
 
 
 def note_run(run: Run, plan: Plan, before: Goal, means: Means, asked: dict[str, str]) -> None:

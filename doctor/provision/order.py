@@ -26,6 +26,8 @@ from doctor.provision.image_lock import image_scope
 from doctor.provision.locks import is_for, lock_profile, platform_of, pythons_of
 from doctor.provision.means import means_for, model_folder
 from doctor.provision.plan import Plan, make_plan
+from doctor.provision.roles import with_unverified
+from doctor.provision.room import no_room
 from doctor.provision.service import Site, embedded_model, hub_model, service_goal, site_for
 from doctor.provision.survey import State, read_facts, read_home, read_state
 from doctor.provision.target import LOCAL, Target
@@ -117,7 +119,8 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     if order.driver:
         from doctor.provision.driver.ordering import prepare_driver
 
-        return prepare_driver(order, matrix)
+        found = prepare_driver(order, matrix)
+        return replace(found, plan=with_unverified(found.plan))
     home = f"{base_folder(order.target, order.user)}/{order.profile.name}"
     at_home = read_home(order.target, home)
     applied = applied_goal(at_home)
@@ -135,8 +138,9 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     libraries = {} if order.user else libraries_for(goal, facts, matrix)
     means = msgspec.structs.replace(means, libraries=tuple(sorted(set(libraries.values()))))
     faults = _faults(diagnosis, tuple(libraries))
-    blockers = (*lacking, *faults, *_model_faults(order.profile, model, state))
-    plan = make_plan(order.target.name, goal, state, means, blockers)
+    room = no_room(goal, state, means)
+    blockers = (*lacking, *faults, *_model_faults(order.profile, model), *room)
+    plan = with_unverified(make_plan(order.target.name, goal, state, means, blockers))
     return Prepared(order, lock, facts, state, diagnosis, means, plan)
 
 
@@ -191,12 +195,9 @@ def _model(order: Order, lock: Lock, site: Site, applied: Goal | None) -> Model:
     return Model(wanted.id, read_home(order.target, site.home, wanted.id).recorded)
 
 
-def _model_faults(profile: Profile, model: Model, state: State) -> list[str]:
+def _model_faults(profile: Profile, model: Model) -> list[str]:
     if not model.files:
         return [f"there is no model at {model.path}"]
-    size = sum(record.size for record in model.files.values()) >> 20
-    if model.source and state.models.get(model.path) and size > state.free_mib:
-        return [f"the model takes {size} MiB, and {state.free_mib} MiB are free there"]
     found = model.files.get("")
     if profile.model.sha256 and (found is None or found.sha256 != profile.model.sha256):
         return [f"the model at {model.path} is not the one whose sha256 the profile names"]

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from doctor.provision.extras import extra_steps, known_paths
 from doctor.provision.goal import PROCESS, USER, Goal, digest_of, goal_text
 from doctor.provision.release_steps import (
     container_engine_steps,
@@ -84,6 +85,7 @@ def _relevant(state: State) -> dict[str, Any]:
         "uid": state.uid,
         "driver": state.driver.relevant if state.driver else None,
         "unsettled": state.unsettled,
+        "timers": state.timers,
     }
 
 
@@ -125,7 +127,8 @@ def _settling(goal: Goal, state: State) -> tuple[Step, ...]:
 
 
 def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
-    there = [path for path, file in state.files.items() if file is not None]
+    others = known_paths(goal, state)
+    there = [p for p, file in state.files.items() if file is not None and p not in others]
     if not there and not state.processes and not state.current:
         return ()
     step = Step(
@@ -139,7 +142,7 @@ def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
         diffs=tuple(FileDiff(p, _text(state, p), None) for p in there),
         variables=service_variables(goal, "absent", means, there),
     )
-    return (step,)
+    return (*extra_steps(goal, state), step)
 
 
 def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
@@ -149,6 +152,7 @@ def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
         *(image_steps if goal.container else release_steps)(goal, state, means),
         *model_steps(goal, state, means),
         *_service(goal, state, means),
+        *extra_steps(goal, state),
     ]
     if steps:
         steps.append(
@@ -170,7 +174,7 @@ def _service(goal: Goal, state: State, means: Means) -> list[Step]:
         for file in wanted
         if not _same(file.text, file.mode, state, file.path)
     ]
-    known = {file.path for file in wanted}
+    known = {file.path for file in wanted} | known_paths(goal, state)
     extra = [p for p, file in state.files.items() if p not in known and file is not None]
     diffs += [FileDiff(path, _text(state, path), None) for path in extra]
     reasons = [_difference(diff) for diff in diffs]

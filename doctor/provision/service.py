@@ -14,6 +14,7 @@ import msgspec
 
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
+from doctor.matrix.launching import Launch
 from doctor.profile.lock import Lock, LockedModel, lock_text, requirements_text
 from doctor.profile.schema import Profile
 from doctor.provision.container import Setting, container_of, model_inside, user_of
@@ -24,6 +25,7 @@ from doctor.provision.goal import (
     SYSTEMD_USER,
     USER,
     Container,
+    Extra,
     FileRecord,
     Goal,
     ManagedFile,
@@ -32,7 +34,9 @@ from doctor.provision.goal import (
     digest_of,
 )
 from doctor.provision.launching import launch_of
+from doctor.provision.monitoring import monitoring_of
 from doctor.provision.survey import State, probe_module
+from doctor.provision.timers import timers_of
 from doctor.provision.unit import Kind, unit_text
 from doctor.smoke.known import gguf_file, hf_folder
 from doctor.smoke.launch import LaunchPlan
@@ -88,6 +92,7 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
         proof_s=profile.smoke.timeout_s,
         model=model,
         files=tuple(files),
+        extras=_extras(profile, site, run.launch.row),
         argv=run.argv,
         engine=profile.engine.name,
         version=lock.version,
@@ -99,6 +104,13 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
         stop_s=profile.service.stop_s,
         lock=lock.digest,
     )
+
+
+def _extras(profile: Profile, site: Site, row: Launch) -> tuple[Extra, ...]:
+    has_systemd = site.supervisor != PROCESS
+    timers = timers_of(profile, row, site.home, site.unit_folder, site.scope)
+    found = (timers if has_systemd else None, monitoring_of(profile, row, site.home, site.scope))
+    return tuple(extra for extra in found if extra is not None)
 
 
 @dataclass(frozen=True)

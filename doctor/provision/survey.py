@@ -65,6 +65,7 @@ class State(Struct, frozen=True, kw_only=True):
     lock: str | None = None
     processes: tuple[ServiceProcess, ...] = ()
     unit: dict[str, str] = {}
+    timers: dict[str, dict[str, str]] = {}
     recorded: dict[str, FileRecord] = {}
     unsettled: tuple[str, ...] = ()
     programs: dict[str, str] = {}
@@ -119,9 +120,10 @@ def read_state(target: Target, goal: Goal, deep: bool = False) -> State:
         models[goal.model.path] = msgspec.to_builtins(goal.model.files)
     question = {
         "home": goal.home,
-        "files": [file.path for file in goal.files],
+        "files": [f.path for part in (goal.files, *(e.files for e in goal.extras)) for f in part],
         "models": models,
         "unit": goal.unit,
+        "timers": [unit for extra in goal.extras for unit in extra.units],
         "user": goal.scope == "user",
         "deep": deep,
         "container": msgspec.to_builtins(goal.container),
@@ -136,9 +138,14 @@ def probe_path() -> Path:
 
 def probe_module() -> ModuleType:
     """The same program as a module."""
-    spec = importlib.util.spec_from_file_location("doctor_state_probe", probe_path())
+    return program_module(probe_path())
+
+
+def program_module(path: Path) -> ModuleType:
+    """A program of a role as a module; raises DoctorError."""
+    spec = importlib.util.spec_from_file_location(f"doctor_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise DoctorError(f"cannot load {probe_path()}", "reinstall llm-doctor")
+        raise DoctorError(f"cannot load {path}", "reinstall llm-doctor")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.provision.goal import FileRecord, Goal, ManagedFile, Model, Release
+from doctor.provision.goal import Extra, FileRecord, Goal, ManagedFile, Model, Release, goal_text
 from doctor.provision.survey import FileState, ServiceProcess, State
 from doctor.provision.variables import Means, applied_file
 
@@ -32,9 +32,35 @@ def make_goal(**changes: Any) -> Goal:
     return msgspec.structs.replace(goal, **changes)
 
 
+EXTRAS = (
+    Extra(
+        "timers",
+        (ManagedFile("/units/demo.service", "s\n"), ManagedFile("/units/demo.timer", "t\n")),
+        ("demo.timer",),
+    ),
+    Extra(
+        "monitoring",
+        (ManagedFile(f"{HOME}/monitoring/alerts.yml", "a\n"),),
+        (),
+        {
+            "monitoring_name": "demo",
+            "monitoring_node_exporter": False,
+            "monitoring_textfiles": ["drift.prom"],
+        },
+    ),
+)
+WAITING = {"ActiveState": "active", "UnitFileState": "enabled", "NeedDaemonReload": "no"}
+
+
+def with_extras(goal: Goal) -> Goal:
+    """The same service with timers and files for monitoring."""
+    return msgspec.structs.replace(goal, extras=EXTRAS)
+
+
 def state_of(goal: Goal, **changes: Any) -> State:
     """A machine that is just what the goal wants."""
-    files = (*goal.files, applied_file(goal))
+    extra = tuple(file for extra in goal.extras for file in extra.files)
+    files = (*goal.files, *extra, applied_file(goal))
     model: dict[str, tuple[str, ...]] = {goal.model.path: ()} if goal.model else {}
     state = State(
         home=goal.home,
@@ -42,6 +68,8 @@ def state_of(goal: Goal, **changes: Any) -> State:
         current=goal.release.name if goal.release else "",
         files={file.path: FileState(file.mode, file.text) for file in files},
         models=model,
+        timers={unit: WAITING for extra in goal.extras for unit in extra.units},
+        applied=goal_text(goal) if goal.extras else None,
         processes=(
             ServiceProcess(10, ("/usr/bin/python3", "-I", "/run_service.py", "watch", "x")),
             ServiceProcess(11, goal.argv, goal.config_digest),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from doctor.provision.drift import compare
-from doctor.provision.goal import Goal, ManagedFile, goal_text, parse_goal
+from doctor.provision.goal import FileRecord, Goal, ManagedFile, goal_text, parse_goal
 from doctor.provision.noted import goal_before
 from doctor.provision.plan import Plan, make_plan
+from doctor.provision.room import needed_mib, no_room
 from doctor.provision.survey import FileState, ServiceProcess, State
 from doctor.provision.variables import applied_file
 from tests.provision.made import HOME, MEANS, MODEL, bare_state, make_goal, state_of
@@ -36,6 +39,19 @@ def test_everything_to_do() -> None:
     ]  # fmt: skip
     assert all(step.undo == "exact" and step.reason and step.risk for step in found.steps)
     assert "not started at boot" in found.notes[0]
+
+
+def test_what_does_not_fit_is_refused_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "engine.whl").write_bytes(b"x" * (10 << 20))
+    means = msgspec.structs.replace(MEANS, wheels=str(tmp_path))
+    goal, records = make_goal(), {"": FileRecord(500 << 20, "0" * 64)}
+    goal = msgspec.structs.replace(goal, model=msgspec.structs.replace(MODEL, files=records))
+    bare = bare_state(goal)
+    assert needed_mib(goal, bare, means) == 540
+    assert no_room(goal, msgspec.structs.replace(bare, free_mib=700), means) == []
+    assert "540" not in no_room(goal, msgspec.structs.replace(bare, free_mib=600), means)[0]
+    assert needed_mib(goal, state_of(goal), means) == 0
+    assert no_room(goal, msgspec.structs.replace(state_of(goal), free_mib=0), means) == []
 
 
 def test_packages_are_fetched_first() -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from doctor.provision.plan import make_plan
+from doctor.provision.plan import Plan, make_plan
+from doctor.provision.roles import unverified_roles, with_unverified
+from doctor.provision.step import Step
 from doctor.resources import resource
-from tests.provision.made import MEANS, bare_state, make_goal, state_of
+from tests.provision.made import MEANS, bare_state, make_goal, state_of, with_extras
 
 ROLES = sorted(path.name for path in resource("playbooks", "roles").iterdir())
 FORBIDDEN = {"shell", "raw", "script", "expect", "win_shell", "win_command"}
@@ -67,8 +69,9 @@ def test_options_carry_the_roles_name_and_a_description(role: str) -> None:
 
 
 def test_the_plan_says_what_the_roles_ask_for() -> None:
-    goal = make_goal()
+    goal = with_extras(make_goal())
     made = make_plan("local", goal, bare_state(goal), MEANS).steps
+    assert {"timers", "monitoring"} <= {step.role for step in made}
     nothing = make_goal(release=None, files=(), model=None)
     removed = make_plan("local", nothing, state_of(goal), MEANS).steps
     for step in (*made, *removed):
@@ -79,6 +82,20 @@ def test_the_plan_says_what_the_roles_ask_for() -> None:
             assert isinstance(value, TYPES[options[name]["type"]]), name
             choices = options[name].get("choices")
             assert not choices or value in choices, name
+
+
+def test_roles_that_nothing_here_could_run_say_so_in_the_plan_and_the_docs() -> None:
+    page = (resource("playbooks").parent / "docs/support.md").read_text()
+    for role in ROLES:
+        tags = read(resource("playbooks", "roles", role, "meta", "main.yml"))["galaxy_info"].get(
+            "galaxy_tags", []
+        )
+        assert ("unverified" in tags) == (role in unverified_roles())
+        assert ("unverified" in tags) == (f"the role {role} " in page)
+    step = Step(name="x", role=next(iter(unverified_roles()), "none"), title="", reason="")
+    plan = Plan(target="local", goal=make_goal(), steps=(step,))
+    noted = with_unverified(plan).notes
+    assert bool(noted) == bool(unverified_roles())
 
 
 def test_every_planned_role_is_there() -> None:

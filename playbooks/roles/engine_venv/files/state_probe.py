@@ -48,8 +48,10 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
     }
     paths = [*question["files"], *_files_of(found["applied"]), os.path.join(home, APPLIED)]
     found["files"] = {path: _file(path) for path in paths}
+    user = bool(question.get("user"))
+    found["timers"] = {name: _unit(name, user) for name in question.get("timers", [])}
     if question.get("unit"):
-        found["unit"] = _unit(question["unit"], bool(question.get("user")))
+        found["unit"] = _unit(question["unit"], user)
     if found["current"]:
         folder = os.path.join(home, "releases", found["current"])
         found["damage"] = check_manifest(folder, bool(question.get("deep")))
@@ -67,7 +69,9 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
 def _files_of(applied: str | None) -> list[str]:
     """The files that the last apply has written."""
     try:
-        return [str(file["path"]) for file in json.loads(applied or "{}").get("files", [])]
+        goal = json.loads(applied or "{}")
+        parts = [goal, *goal.get("extras", [])]
+        return [str(file["path"]) for part in parts for file in part.get("files", [])]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []
 

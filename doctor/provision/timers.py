@@ -1,0 +1,116 @@
+"""Timers of a service: a restart each night, and a look each day at what has drifted.
+
+Both run on the machine itself with its own python3 (the role timers lays the programs there);
+nothing of doctor is needed for them. Without systemd there are none.
+"""
+
+from __future__ import annotations
+
+import json
+
+from doctor.matrix.launching import Launch
+from doctor.profile.schema import Profile
+from doctor.provision.goal import USER, Extra, ManagedFile
+
+_SERVICE = """\
+# Written by doctor. Changes are found by `doctor drift` and undone by `doctor apply`.
+[Unit]
+Description={text} ({name})
+
+[Service]
+Type=oneshot
+{lines}
+"""
+_TIMER = """\
+# Written by doctor. Changes are found by `doctor drift` and undone by `doctor apply`.
+[Unit]
+Description={text} ({name})
+
+[Timer]
+OnCalendar=*-*-* {at}:00
+Persistent={persistent}
+RandomizedDelaySec={spread_s}
+
+[Install]
+WantedBy=timers.target
+"""
+_PYTHON = "/usr/bin/python3 -I"
+_SPREAD_S = 300
+
+
+def timers_of(profile: Profile, row: Launch, home: str, units: str, scope: str) -> Extra | None:
+    """The timers that a profile wants, below the folder `units`; None if it wants none."""
+    found = [*_restart(profile, row, home, units, scope), *_drift(profile, home, units)]
+    if not found:
+        return None
+    names = tuple(f.path.rpartition("/")[2] for f in found if f.path.endswith(".timer"))
+    return Extra("timers", tuple(found), names)
+
+
+def _restart(profile: Profile, row: Launch, home: str, units: str, scope: str) -> list[ManagedFile]:
+    wanted, name = profile.restart_timer, profile.name
+    if wanted is None:
+        return []
+    own = " --user" if scope == USER else ""
+    drain = f"{home}/drain.json"
+    key = profile.serving.api_key if row.key_env else ""
+    reference, credential = _key(key, scope)
+    total_s = wanted.drain_s + profile.service.stop_s + profile.service.start_s + 60
+    lines = [
+        f"ExecStart={_PYTHON} {home}/bin/drain_service.py {drain}",
+        f"ExecStart=/usr/bin/systemctl{own} restart doctor-{name}.service",
+        f"TimeoutStartSec={total_s}",
+        *credential,
+    ]
+    port = profile.serving.port
+    said = {
+        "url": f"http://127.0.0.1:{port}{row.metrics or '/metrics'}",
+        "names": [n for what in ("running", "waiting") for n in row.counters.get(what, ())],
+        "drain_s": wanted.drain_s,
+        "mark": f"{home}/metrics/draining",
+        "key": reference,
+    }
+    base = f"{units}/doctor-{name}-restart"
+    text = "restart of the engine when it is idle"
+    return [
+        ManagedFile(drain, json.dumps(said, indent=1, sort_keys=True) + "\n"),
+        ManagedFile(f"{base}.service", _service(name, text, lines)),
+        # A restart that was missed is not made up for: it would come by day.
+        ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, False, 0)),
+    ]
+
+
+def _drift(profile: Profile, home: str, units: str) -> list[ManagedFile]:
+    wanted, name = profile.drift_timer, profile.name
+    if wanted is None:
+        return []
+    lines = [
+        f"ExecStart={_PYTHON} {home}/bin/drift_check.py {home}",
+        "Nice=10",
+        "IOSchedulingClass=idle",
+    ]
+    text = "is the engine still what was applied?"
+    base = f"{units}/doctor-{name}-drift"
+    return [
+        ManagedFile(f"{base}.service", _service(name, text, lines)),
+        ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),
+    ]
+
+
+def _key(reference: str, scope: str) -> tuple[str, list[str]]:
+    """The reference as the program reads it, and the line of the unit that lays a key out."""
+    kind, _, place = reference.partition(":")
+    if not reference or scope == USER:
+        return reference, []
+    if kind == "credential":
+        return reference, [f"LoadCredential={place}"]
+    return "credential:api-key", [f"LoadCredential=api-key:{place}"]
+
+
+def _service(name: str, text: str, lines: list[str]) -> str:
+    return _SERVICE.format(name=name, text=text, lines="\n".join(lines))
+
+
+def _timer(name: str, text: str, at: str, is_made_up: bool, spread_s: int) -> str:
+    persistent = "true" if is_made_up else "false"
+    return _TIMER.format(name=name, text=text, at=at, persistent=persistent, spread_s=spread_s)
