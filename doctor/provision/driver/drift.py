@@ -15,7 +15,7 @@ from doctor.matrix import Matrix
 from doctor.probes.packages import matters
 from doctor.provision.driver.holding import PREFERENCES
 from doctor.provision.driver.sets import DriverSet
-from doctor.provision.driver.telling import driver_files
+from doctor.provision.driver.telling import driver_files, file_diffs
 from doctor.provision.goal import Goal
 from doctor.provision.survey import State
 
@@ -57,13 +57,16 @@ def differences(goal: Goal, state: State) -> Iterator[tuple[str, str, str]]:
     wanted, there = goal.driver, state.driver
     if wanted is None or there is None:
         return
+    wrong = {diff.path for diff in file_diffs(goal, state, ("/",))}
     for path, file in sorted(driver_files(goal).items()):
         now = state.files.get(path)
+        if path not in wrong:
+            continue
         if now is None:
             yield "file", path, "is not there"
         elif now.text != file.text:
             yield "file", path, "has another content"
-        elif now.mode != file.mode:
+        else:
             yield "file", path, f"has mode {now.mode:o}, not {file.mode:o}"
     for name in there.broken:
         yield "package", name, "is in a broken state"

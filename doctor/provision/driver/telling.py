@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from doctor.errors import ProvisionError
 from doctor.provision.driver.sets import DriverSet, Package
-from doctor.provision.goal import Goal, ManagedFile
+from doctor.provision.goal import Goal, ManagedFile, parse_goal
 from doctor.provision.step import FileDiff
 from doctor.provision.survey import FileState, State
 from doctor.provision.variables import applied_file
@@ -43,7 +44,8 @@ def file_diffs(goal: Goal, state: State, folders: Sequence[str]) -> list[FileDif
     found = []
     for path in sorted({*wanted, *state.files}):
         there, file = state.files.get(path), wanted.get(path)
-        if path.startswith(tuple(folders)) and not _same(file, there):
+        same = _same(file, there) or _says_the_same(goal, path, there)
+        if path.startswith(tuple(folders)) and not same:
             found.append(FileDiff(path, there.text if there else None, file.text if file else None))
     return found
 
@@ -52,6 +54,16 @@ def _same(file: ManagedFile | None, there: FileState | None) -> bool:
     if file is None or there is None:
         return file is None and there is None
     return (there.text, there.mode) == (file.text, file.mode)
+
+
+def _says_the_same(goal: Goal, path: str, there: FileState | None) -> bool:
+    """Doctor's own note may be of a doctor that knew fewer keys, and mean the same."""
+    if path != applied_file(goal).path or there is None or not there.text:
+        return False
+    try:
+        return parse_goal(there.text, path) == goal and there.mode == applied_file(goal).mode
+    except ProvisionError:
+        return False
 
 
 def present(goal: Goal, diffs: Sequence[FileDiff]) -> list[dict[str, Any]]:
