@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from doctor.binaries.contents import read_file
 from doctor.checkup import check
 from doctor.errors import UsageError
 from doctor.examine import Sources
@@ -186,3 +187,55 @@ def test_verdicts_of_an_image_without_anything(tmp_path: Path) -> None:
         found = report(save(tmp_path / "i.tar", layer), NEW)
         assert found.diagnosis.verdict is Verdict.CANNOT_TELL
         assert found.notes
+
+
+SAMPLES = Path(__file__).parents[1] / "binaries" / "samples"
+
+
+def _torch_with(layer: Layer, *files: tuple[str, bytes]) -> Layer:
+    """A torch with these libraries, which its RECORD lists."""
+    layer = torch(layer, "2.14.0+cu130", "13.0")
+    lines = "".join(f"{name},sha256=x,1\n" for name, _ in files)
+    layer.file(f"{SITE}/torch-2.14.0+cu130.dist-info/RECORD", lines)
+    for name, data in files:
+        layer.file(f"{SITE}/{name}", data, 0o755)
+    return layer
+
+
+@pytest.mark.parametrize("sample", sorted(p.name for p in SAMPLES.glob("*.so")))
+def test_gpu_code_is_read_as_it_passes(tmp_path: Path, sample: str) -> None:
+    name, data = "torch/lib/libtorch_cuda.so", (SAMPLES / sample).read_bytes()
+    image = save(tmp_path / "i.tar", _torch_with(system(), (name, data)))
+    found = report(image, NEW).facts.scope(f"image:{image}")
+    assert found is not None
+    (binary,) = found.binaries.value or ()
+    expected = read_file(str(SAMPLES / sample), thorough=True)
+    assert binary.kernels == expected.kernels
+    assert binary.needs == expected.linkage.needed
+    assert binary.package == "torch"
+
+
+def test_an_image_without_code_for_the_card(tmp_path: Path) -> None:
+    data = (SAMPLES / "plain.so").read_bytes()
+    image = save(tmp_path / "i.tar", _torch_with(system(), ("torch/lib/libtorch_cuda.so", data)))
+    old_card = "P100x1,driver=580.95.05,ubuntu=24.04"
+    assert "cc-not-in-binary" in causes(judged(image, old_card))
+
+
+CHECK = "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib"
+OTHER = "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb"
+
+
+@pytest.mark.parametrize(("defined", "is_right"), [(CHECK, True), (OTHER, False)])
+def test_an_extension_of_another_torch(tmp_path: Path, defined: str, is_right: bool) -> None:
+    own = Library("libc10.so", defines=(defined,)).write(tmp_path / "c10.so").read_bytes()
+    layer = _torch_with(system(), ("torch/lib/libc10.so", own))
+    layer.distribution("vllm", "0.33.0", files="vllm/_C.abi3.so,sha256=x,1\n")
+    extension = Library(needed=("libc10.so",), undefined=(CHECK,))
+    layer.library(f"{SITE}/vllm/_C.abi3.so", extension, tmp_path)
+    image = save(tmp_path / "i.tar", layer)
+    scope = report(image, NEW).facts.scope(f"image:{image}")
+    assert scope is not None
+    by_package = {binary.package: binary for binary in scope.binaries.value or ()}
+    assert by_package["vllm"].undefined == (() if is_right else (CHECK,))
+    assert by_package["vllm"].unresolved == ()
