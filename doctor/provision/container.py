@@ -17,7 +17,7 @@ from doctor.errors import UsageError
 from doctor.matrix import Matrix
 from doctor.matrix.containers import ContainerRun, DeviceAccess
 from doctor.profile.schema import Profile
-from doctor.provision.goal import Container
+from doctor.provision.goal import Container, digest_of
 from doctor.provision.launching import BRIDGE
 from doctor.smoke.launch import LaunchPlan
 
@@ -52,8 +52,8 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The container's name: that of the service."""
-        return f"doctor-{PurePosixPath(self.home).name}"
+        """The container's name: that of the service, whose folder tells it from another user's."""
+        return f"doctor-{PurePosixPath(self.home).name}-{digest_of(self.home)[:8]}"
 
 
 def model_inside(path: str) -> str:

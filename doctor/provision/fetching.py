@@ -8,6 +8,7 @@ from doctor.errors import ProvisionError
 from doctor.profile.hub import COMPLETE, fetch_model
 from doctor.profile.lock import LockedModel, parse_lock
 from doctor.profile.locking import Wanted, download
+from doctor.profile.managed_python import pack_python
 from doctor.provision.goal import Goal
 from doctor.provision.locks import hub_for
 from doctor.provision.playbook import Listener, TaskEvent
@@ -18,6 +19,8 @@ def fetch(step: str, goal: Goal, means: Means, listen: Listener) -> None:
     """Carry out a step that has no role. Raises DoctorError."""
     if step == "fetch_model":
         _fetch_model(goal, listen)
+    elif step == "fetch_python":
+        pack_python(means.python_name, Path(means.python_archive))
     else:
         _fetch_packages(goal, Path(means.wheels))
 

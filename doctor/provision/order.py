@@ -24,7 +24,7 @@ from doctor.provision.driver.sets import DriverSet
 from doctor.provision.goal import Goal, Model, parse_goal
 from doctor.provision.image_lock import image_scope
 from doctor.provision.locks import is_for, lock_profile, platform_of, pythons_of
-from doctor.provision.means import means_for, model_folder
+from doctor.provision.means import Scene, means_for, model_folder
 from doctor.provision.plan import Plan, make_plan
 from doctor.provision.roles import with_unverified
 from doctor.provision.room import no_room
@@ -132,7 +132,7 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     model = _model(order, lock, site, applied)
     goal = service_goal(order.profile, lock, site, model, matrix)
     state = read_state(order.target, goal)
-    means, lacking = means_for(lock, facts, order.target, order.offline, there)
+    means, lacking = means_for(lock, Scene(facts, at_home, order.target, order.offline, there))
     diagnosis = judge_goal(facts, goal, matrix)
     lacking += _taken_port(facts, state, goal, applied)
     libraries = {} if order.user else libraries_for(goal, facts, matrix)

@@ -18,6 +18,7 @@ from doctor.provision.release_steps import (
     image_steps,
     library_steps,
     model_steps,
+    python_steps,
     release_steps,
 )
 from doctor.provision.step import NONE, FileDiff, Step
@@ -78,6 +79,7 @@ def _relevant(state: State) -> dict[str, Any]:
         "current": state.current,
         "damage": state.damage,
         "files": state.files,
+        "pythons": state.pythons,
         "models": state.models,
         "image": state.image,
         "container": state.container,
@@ -148,6 +150,7 @@ def _removal(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
 def _installation(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
     steps = [
         *library_steps(means),
+        *python_steps(goal, means),
         *container_engine_steps(goal, means),
         *(image_steps if goal.container else release_steps)(goal, state, means),
         *model_steps(goal, state, means),

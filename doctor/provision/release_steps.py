@@ -13,6 +13,7 @@ from doctor.provision.variables import (
     engine_variables,
     image_variables,
     model_variables,
+    python_variables,
     release_variables,
 )
 
@@ -32,6 +33,27 @@ def library_steps(means: Means) -> list[Step]:
             undo=NONE,
             variables={"python_env_packages": list(means.libraries)},
         )
+    ]
+
+
+def python_steps(goal: Goal, means: Means) -> list[Step]:
+    """A Python that uv manages, in the service's own folder, where the system has none."""
+    if not means.python_name:
+        return []
+    return [
+        Step(
+            name="fetch_python",
+            role="",
+            title=f"fetch {means.python_name} by uv into {means.python_archive}",
+            reason="the system has no Python of that version",
+        ),
+        Step(
+            name="install_python",
+            role="python_env",
+            title=f"unpack it into {goal.home}/pythons",
+            reason="the environment is made from it",
+            variables=python_variables(goal, means),
+        ),
     ]
 
 

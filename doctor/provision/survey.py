@@ -69,6 +69,7 @@ class State(Struct, frozen=True, kw_only=True):
     recorded: dict[str, FileRecord] = {}
     unsettled: tuple[str, ...] = ()
     programs: dict[str, str] = {}
+    pythons: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
     container: tuple[str, ...] = ()
     driver: DriverState | None = None

@@ -16,7 +16,8 @@ class Means(Struct, frozen=True):
     `wheels` is a folder on this machine for all files, `fetched` if they are in it already,
     `copy_wheels` if they must be carried to the machine. `libraries` are packages of the
     distribution to install first, `engine_packages` those of a container engine, whose unit
-    is `engine_service`. `model_cache` is a folder on this machine for a model of a hub,
+    is `engine_service`. `python_name` is a Python of uv's that is missing there, to be packed
+    into `python_archive` first. `model_cache` is a folder on this machine for a model of a hub,
     `model_fetched` if it is whole; with `link_model` the service's files may be the same.
     """
 
@@ -28,6 +29,8 @@ class Means(Struct, frozen=True):
     libraries: tuple[str, ...] = ()
     engine_packages: tuple[str, ...] = ()
     engine_service: str = ""
+    python_name: str = ""
+    python_archive: str = ""
     model_cache: str = ""
     model_fetched: bool = False
     link_model: bool = False
@@ -70,6 +73,16 @@ def engine_variables(goal: Goal, means: Means) -> dict[str, Any]:
         "container_engine_packages": list(means.engine_packages),
         "container_engine_service": means.engine_service,
         "container_engine_client": list(goal.container.client) if goal.container else [],
+    }
+
+
+def python_variables(goal: Goal, means: Means) -> dict[str, Any]:
+    """What the role python_env is told of a Python of uv's."""
+    return {
+        "python_env_archive": means.python_archive,
+        "python_env_folder": f"{goal.home}/pythons",
+        "python_env_name": means.python_name,
+        "python_env_program": means.python,
     }
 
 

@@ -32,10 +32,9 @@ def _container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
     """The engine of a target that is a container; `NotApplicable` for anything else."""
     if case.scope.kind not in _INSIDE:
         raise NotApplicable("not a container")
-    if case.facts.devices.is_known and case.facts.devices.value and not case.nvidia_devices:
-        raise NotApplicable("no nvidia device")
-    if wants_cpu(case):
-        raise NotApplicable("a CPU run was asked for")
+    others = case.facts.devices.is_known and case.facts.devices.value and not case.nvidia_devices
+    if others or wants_cpu(case):
+        raise NotApplicable("no nvidia device, or a CPU run was asked for")
     image = known_image(case.scope, matrix)
     if image is not None and image.vendor not in ("nvidia", "any"):
         raise NotApplicable(f"an image for {image.vendor} devices")

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +50,21 @@ class Answer:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """`home` is the user's, `wheels` a folder with the engine's files and its lock."""
+    """`home` is the user's, `wheels` a folder with the engine's files and its lock.
+
+    `extra` is added to the environment.
+    """
 
     home: Path
     wheels: Path
+    extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
         """No systemd, no configuration of the person who runs the tests."""
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-        return {**kept, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home / "runtime")}
+        own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home / "runtime")}
+        return {**kept, **own, **self.extra}
 
     @property
     def service(self) -> Path:

@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 FILE_LIMIT = 1 << 20
+PACKAGES_S = 600.0
 MANIFEST, APPLIED = "manifest.json", "applied.json"
 
 
@@ -38,6 +39,7 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
         "systemd": os.path.isdir("/run/systemd/system"),
         "systemd_user": _has_user_manager(),
         "releases": _releases(home),
+        "pythons": _whole(os.path.join(home, "pythons"), ".complete"),
         "current": _link(os.path.join(home, "current")),
         "files": {},
         "applied": _text(os.path.join(home, APPLIED)),
@@ -250,12 +252,16 @@ def _names(folder: str) -> list[str]:
 
 def _releases(home: str) -> list[str]:
     """Names of whole releases: those with a manifest."""
-    folder = os.path.join(home, "releases")
+    return _whole(os.path.join(home, "releases"), MANIFEST)
+
+
+def _whole(folder: str, mark: str) -> list[str]:
+    """Names of folders that hold a file which is written last."""
     try:
         names = os.listdir(folder)
     except OSError:
         return []
-    return sorted(n for n in names if os.path.isfile(os.path.join(folder, n, MANIFEST)))
+    return sorted(n for n in names if os.path.isfile(os.path.join(folder, n, mark)))
 
 
 def _link(path: str) -> str:
@@ -307,7 +313,13 @@ def _argv(pid: int) -> list[str]:
 
 
 def end_marked(run: str) -> int:
-    """End the processes of a run: asked first, then made to. The number that there were."""
+    """End the processes of a run: asked first, then made to. The number that there were.
+
+    A package manager is waited for: to end it would leave packages half done.
+    """
+    until = time.monotonic() + PACKAGES_S
+    while any(_is_packager(p) for p in _marked(run)) and time.monotonic() < until:
+        time.sleep(0.1)
     found = _marked(run)
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in _marked(run):
@@ -317,6 +329,10 @@ def end_marked(run: str) -> int:
         while _marked(run) and time.monotonic() < until:
             time.sleep(0.05)
     return len(found)
+
+
+def _is_packager(process: dict[str, Any]) -> bool:
+    return os.path.basename(process["argv"][0]) in ("apt-get", "dpkg", "dkms", "dnf", "rpm")
 
 
 def _marked(run: str) -> list[dict[str, Any]]:
