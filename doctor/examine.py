@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 _ENGINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._ -]{0,60}?)(?:==([^=\s]{1,60}))?")
 _EXECUTABLE = re.compile(r"/(?:python|pypy)[\w.]{0,10}$")
+_NAMED = {
+    "dockerfiles": re.compile(r"(?:.*\.)?(?:docker|container)file(?:\..*)?"),
+    "composes": re.compile(r"(?:docker-)?compose[\w.-]*\.ya?ml"),
+    "requirements": re.compile(
+        r".*requirements[\w.-]*\.(?:txt|in)|pyproject\.toml|.*\.lock|pylock.*"
+    ),
+}
+_NAMED_HINT = "use --requirements, --dockerfile, --compose, --profile or --facts"
 _PYTHON_HINT = "name a python executable or an environment's folder"
 
 
@@ -31,9 +39,33 @@ class Plans:
     composes: tuple[str, ...] = ()
     profile: str = ""
 
+    def __add__(self, other: Plans) -> Plans:
+        """All files of both."""
+        return Plans(
+            (*self.requirements, *other.requirements),
+            (*self.dockerfiles, *other.dockerfiles),
+            (*self.composes, *other.composes),
+            self.profile or other.profile,
+        )
+
     def __bool__(self) -> bool:
         """True if there is any."""
         return bool(self.requirements or self.dockerfiles or self.composes or self.profile)
+
+
+def plans_of(files: tuple[str, ...]) -> Plans:
+    """Put files where their names say that they belong; raises UsageError for another name."""
+    kinds: dict[str, list[str]] = {kind: [] for kind in _NAMED}
+    for file in files:
+        name = file.rpartition("/")[2].lower()
+        kind = next((kind for kind, pattern in _NAMED.items() if pattern.fullmatch(name)), "")
+        if not kind:
+            raise UsageError(f"{file[:200]}: its name does not say what it is", _NAMED_HINT)
+        kinds[kind].append(file)
+    requirements, dockerfiles, composes = map(
+        tuple, (kinds["requirements"], kinds["dockerfiles"], kinds["composes"])
+    )
+    return Plans(requirements, dockerfiles, composes)
 
 
 @dataclass(frozen=True)

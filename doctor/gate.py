@@ -6,6 +6,7 @@ never from the working directory: whoever sends a repository must not silence it
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
@@ -21,6 +22,11 @@ from doctor.findings import Finding, Severity, TargetDiagnosis, overall, verdict
 from doctor.named_files import read_named
 from doctor.report import Hidden, Report
 from doctor.report.baseline import SCHEMA as BASELINE_SCHEMA
+
+_EXAMPLE = (
+    'for example: [[ignore]] cause = "engine-vulnerable", reason = "ports are closed", '
+    "until = 2027-01-31; doctor/config.schema.json lists all keys"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ def read_config(named: str = "") -> tuple[Config, str]:
     except OSError as fault:
         raise UsageError(f"{path}: {fault.strerror}", "name a readable doctor.toml") from None
     except ValueError as fault:  # of TOML and of the shape alike
-        raise UsageError(f"{path}: {fault}", "see docs/reports.md") from None
+        raise UsageError(f"{path}: {fault}", _EXAMPLE) from None
     for entry in config.ignore:
         _check(entry, path)
     return config, str(path)
@@ -88,8 +94,11 @@ def _toml(path: Path) -> Any:
 def _known_only(data: dict[str, Any]) -> None:
     """Raise ValueError for a key that nothing reads: a misspelt entry must not be silent."""
     for record, shape in [(data, Config), *((entry, Ignore) for entry in data.get("ignore", ()))]:
-        for key in set(record) - {field.name for field in fields(shape)}:
-            raise ValueError(f"unknown field `{key}`")
+        known = [field.name for field in fields(shape)]
+        for key in sorted(set(record) - set(known)):
+            near = difflib.get_close_matches(key, known, n=1)
+            meant = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
+            raise ValueError(f"unknown field `{key}`: {meant}")
 
 
 def _refuse_foreign(path: Path) -> None:
@@ -102,7 +111,7 @@ def _check(entry: Ignore, path: Path) -> None:
     if not entry.reason.strip():
         raise UsageError(f"{path}: an ignore entry has no reason", "say why, for the next reader")
     if not entry.cause and not entry.code:
-        raise UsageError(f"{path}: an ignore entry names neither cause nor code")
+        raise UsageError(f"{path}: an ignore entry names neither cause nor code", _EXAMPLE)
 
 
 def read_baseline(path: str) -> frozenset[str]:

@@ -177,7 +177,7 @@ def _with_level(host: Facts, matrix: Matrix) -> Facts:
 
 
 def _with_torch(scope: Scope, matrix: Matrix) -> Scope:
-    """The torch that an engine pins and installers bring along, in the build of the file's index."""
+    """The torch that an engine pins, in the build that the file's index selects."""
     label = scope.variants.get("torch", "") or _label_of_image(scope, matrix)
     packages = scope.packages.value or ()
     if any(p.name == "torch" and p.version for p in packages):

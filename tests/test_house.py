@@ -37,6 +37,7 @@ LAYERS = (
     ("fitting", "diffing", "updating"),
     ("report",),
     ("gate", "planning"),
+    ("config_schema",),
     ("fleets",),
     ("checkup", "resolving", "fleet_diff"),
     ("cli",),

@@ -23,6 +23,7 @@ FORMATS = (
 
 
 @click.command("check")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--facts", multiple=True, metavar="FILE", help="Judge a snapshot, report or case.")
 @click.option("--host", default="", metavar="LINE", help='Judge a host in words: "H100x8,...".')
 @click.option("--facts-dir", default="", metavar="DIR", help="Judge a fleet: one file a host.")
@@ -55,6 +56,7 @@ FORMATS = (
     help="Exit 1 from this severity on.",
 )
 @click.option("--strict", is_flag=True, help="Exit 3 if any rule could not decide.")
+@click.option("--allow-unknown", is_flag=True, help="Exit 0 where only facts are missing.")
 @click.option("--baseline", default="", metavar="FILE", help="Fail only on what it does not hold.")
 @click.option("--config", default="", metavar="FILE", help="The doctor.toml with the ignore list.")
 @click.option("--no-redact", is_flag=True, help="Keep names of people and machines.")
@@ -63,6 +65,7 @@ FORMATS = (
 @click.pass_context
 def command(
     ctx: click.Context,
+    files: tuple[str, ...],
     facts: tuple[str, ...],
     host: str,
     facts_dir: str,
@@ -80,6 +83,7 @@ def command(
     outputs: tuple[str, ...],
     fail_on: str,
     strict: bool,
+    allow_unknown: bool,
     baseline: str,
     config: str,
     no_redact: bool,
@@ -88,6 +92,9 @@ def command(
     verbose: bool,
 ) -> None:
     """Judge this host, or one that a file describes: one cause, its evidence, its remedy.
+
+    A FILE is a requirements, project or lock file, a Dockerfile or a compose file: what it
+    would install is judged on the host that is named.
 
     \b
     Examples:
@@ -105,16 +112,16 @@ def command(
 
     from doctor.checkup import check, exit_code, fleet_exit_code
     from doctor.errors import UsageError
-    from doctor.examine import Plans, Sources
+    from doctor.examine import Plans, Sources, plans_of
     from doctor.gate import gate
     from doctor.report.output import emit, parse_outputs, terminal_style, write_all
     from doctor.report.redact import redactor
 
-    files = parse_outputs(outputs, FORMATS)
+    written = parse_outputs(outputs, FORMATS)
     allowed = gate(config, baseline, date.today())
     names = None if no_redact else redactor()
     style = terminal_style(sys.stdout, verbose, quiet)
-    plans = Plans(requirements, dockerfile, compose, profile)
+    plans = Plans(requirements, dockerfile, compose, profile) + plans_of(files)
     sources = Sources(facts, root, python, host, image, image_limit, plans)
     if facts_dir or fleet.inventory:
         if sources.are_named or (facts_dir and fleet.inventory):
@@ -129,10 +136,11 @@ def command(
                 if facts_dir
                 else judge_inventory(fleet.reach(), question, progress)
             )
-        emit(write_all(many, form, files, style))
+        emit(write_all(many, form, written, style))
         ctx.exit(int(fleet_exit_code(many, fail_on, strict)))
     found = check(sources, engine, model)
     # Redaction comes first: ignored subjects and baselines are written as reports show them.
     report = allowed.apply(names.report(found) if names else found)
-    emit(write_all(report, form, files, style))
-    ctx.exit(int(exit_code(report, fail_on, strict, sources.are_named or bool(engine))))
+    emit(write_all(report, form, written, style))
+    asked = (sources.are_named or bool(engine)) and not allow_unknown
+    ctx.exit(int(exit_code(report, fail_on, strict, asked)))

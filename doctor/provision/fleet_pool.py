@@ -36,8 +36,11 @@ class Ended:
 
     @property
     def said(self) -> str:
-        """The end of what it said on standard error."""
-        return self.err.decode("utf-8", "replace").strip()[-600:]
+        """The end of what it said on standard error, else of what it printed.
+
+        Docker prints there that a program is not to be found.
+        """
+        return (self.err.strip() or self.out.strip())[-600:].decode("utf-8", "replace")
 
 
 class Pool:

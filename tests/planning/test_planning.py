@@ -16,13 +16,17 @@ from doctor.examine import Plans, Sources
 from doctor.report.place import place
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text())
-KINDS = {"requirements": "requirements", "dockerfile": "dockerfiles", "compose": "composes"}
 
 
 def _plans(case: dict[str, Any]) -> Plans:
-    if case["kind"] == "profile":
-        return Plans(profile=case["named"])
-    return Plans(**{KINDS[case["kind"]]: (case["named"],)})
+    named = case["named"]
+    kinds = {
+        "requirements": Plans(requirements=(named,)),
+        "dockerfile": Plans(dockerfiles=(named,)),
+        "compose": Plans(composes=(named,)),
+        "profile": Plans(profile=named),
+    }
+    return kinds[case["kind"]]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
@@ -36,7 +40,7 @@ def test_a_file_is_judged(
     report = check(Sources(host=case["host"], plans=_plans(case)))
     targets = report.diagnosis.targets
     assert {t.subject: t.verdict.value for t in targets} == case["verdicts"]
-    found = {}
+    found: dict[str, tuple[str, int] | None] = {}
     for target in targets:
         for finding in target.findings:
             found.setdefault(finding.cause, place(report, finding))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from datetime import date
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from doctor.checkup import exit_code
+from doctor.config_schema import PATH, schema_text
 from doctor.errors import ExitCode, UsageError
 from doctor.findings import Verdict
 from doctor.gate import Config, Gate, Ignore, gate, own_config, read_baseline, read_config
 from doctor.report import Report, Style, renderer
 from tests.golden.shared import load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 TODAY = date(2026, 11, 29)
 
@@ -149,3 +158,30 @@ def test_what_is_no_baseline_is_refused(text: str, tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(UsageError, match=r"not a baseline|empty|not a text"):
         read_baseline(str(file))
+
+
+def test_the_published_schema_is_that_of_the_configuration(tmp_path: Path) -> None:
+    assert PATH.read_text() == schema_text(), "run `python -m doctor.config_schema`"
+    good = 'reason = "r"\ncode = "ENG601"\nsubject = "venv:*"\nuntil = 2027-01-31\n'
+    bad = ('reason = "r"\n', 'code = "X"\n', 'reason = "r"\ncode = "X"\nwhy = "x"\n')
+    for text, fits in ((good, True), *((text, False) for text in bad)):
+        file = tmp_path / "doctor.toml"
+        file.write_text(f"[[ignore]]\n{text}")
+        data = tomllib.loads(file.read_text())
+        for entry in data["ignore"]:
+            entry.update({k: str(v) for k, v in entry.items()})
+        valid = Draft202012Validator(json.loads(schema_text())).is_valid(data)
+        assert valid is fits
+        if fits:
+            assert read_config(str(file))[0].ignore
+        else:
+            with pytest.raises(UsageError):
+                read_config(str(file))
+
+
+def test_a_misspelt_key_is_taught(tmp_path: Path) -> None:
+    file = tmp_path / "doctor.toml"
+    file.write_text('[[ignore]]\ncuase = "engine-vulnerable"\nreason = "r"\n')
+    with pytest.raises(UsageError, match="did you mean `cause`") as caught:
+        read_config(str(file))
+    assert "[[ignore]]" in caught.value.hint
