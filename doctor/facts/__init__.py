@@ -7,6 +7,7 @@ Standard library only, Python 3.9: this folder travels in the zipapp.
 
 from doctor.facts.accelerators import (
     AscendFacts,
+    CambriconFacts,
     CudaToolkit,
     Device,
     DeviceHealth,
@@ -40,6 +41,7 @@ __all__ = [
     "UNSTATED",
     "AscendFacts",
     "Binary",
+    "CambriconFacts",
     "CodeTarget",
     "ComputeCapability",
     "ContainerEngine",

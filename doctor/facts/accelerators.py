@@ -128,6 +128,14 @@ class RocmFacts(Record):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class CambriconFacts(Record):
+    """Cambricon MLU: version of the driver, device nodes."""
+
+    driver: Reading[Version] = UNSTATED
+    nodes: Reading[tuple[str, ...]] = UNSTATED
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Mig(Record):
     """Multi-Instance GPU: `enabled`; for an instance its parent's id and its profile."""
 

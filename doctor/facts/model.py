@@ -7,6 +7,7 @@ from typing import Optional
 
 from doctor.facts.accelerators import (
     AscendFacts,
+    CambriconFacts,
     Device,
     NvidiaFacts,
     RocmFacts,
@@ -53,6 +54,7 @@ class Facts(Record):
     nvidia: NvidiaFacts = NvidiaFacts()
     ascend: AscendFacts = AscendFacts()
     rocm: RocmFacts = RocmFacts()
+    cambricon: CambriconFacts = CambriconFacts()
     devices: Reading[tuple[Device, ...]] = UNSTATED
     topology: Reading[tuple[TopologyLink, ...]] = UNSTATED
     container_engine: Reading[ContainerEngine] = UNSTATED

@@ -9,6 +9,7 @@ from typing import Any
 from doctor.facts import (
     UNSTATED,
     AscendFacts,
+    CambriconFacts,
     FabricManager,
     Facts,
     HostFacts,
@@ -108,6 +109,14 @@ def _others(host: Host, _: Options, facts: Facts) -> Facts:
     from doctor.probes import other_accelerators
 
     return other_accelerators.read(host, facts)
+
+
+def _apple(host: Host, _: Options, facts: Facts) -> Facts:
+    if not facts.host.os.is_absent:
+        return facts
+    from doctor.probes import apple
+
+    return apple.read(host, facts) if host.stat(apple.VERSION).is_known else facts
 
 
 def _has(host: Host, facts: Facts, vendor: str, signs: tuple[str, ...] = ()) -> bool:
@@ -218,7 +227,13 @@ PROBES = (
         _all("rocm", RocmFacts()),
         _each("devices", f"{_ON_BUS} memory_free_mib gfx"),
     ),
-    Probe("others", _others, (), _each("devices", _ON_BUS)),
+    Probe(
+        "others",
+        _others,
+        _all("cambricon", CambriconFacts()),
+        _each("devices", f"{_ON_BUS} memory_free_mib health processes"),
+    ),
+    Probe("apple", _apple, (), _each("devices", "name memory_mib")),
     Probe(
         "containers",
         _containers,

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from doctor.probes import (
     access,
     amd_smi,
+    apple,
     apt_conf,
     ascend_info,
     cdi,
+    cnmon,
     containers,
     cpu,
     dists,
@@ -39,15 +41,19 @@ from doctor.probes import (
     settings_text,
     system,
     torch_build,
+    xpu_smi,
 )
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     access.parse_identity,
     amd_smi.parse,
+    apple.parse_sysctl,
+    apple.parse_version,
     apt_conf.parse_apt_conf,
     ascend_info.cann_version,
     ascend_info.parse,
     cdi.parse_spec,
+    cnmon.parse,
     containers.parse_version,
     cpu.parse_cpuinfo,
     dists.parse_editable,
@@ -83,6 +89,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     system.parse_os_release,
     system.parse_start_time,
     torch_build.parse_version_file,
+    xpu_smi.parse,
 )
 # Pieces that the parsers look for, so that texts reach beyond their first test.
 PIECES = st.sampled_from(

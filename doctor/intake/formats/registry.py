@@ -43,10 +43,12 @@ from doctor.intake.formats import (
 from doctor.probes import (
     amd_smi,
     ascend_info,
+    cnmon,
     npu_smi,
     npu_smi_board,
     npu_smi_failure,
     rocm_smi,
+    xpu_smi,
 )
 
 
@@ -96,6 +98,8 @@ FORMATS: tuple[Format, ...] = (
     _strict("Ascend version file", ascend_info, *ascend_info.MARKS),
     _strict("amd-smi", amd_smi, "AMD-SMI ", "AMDSMI Tool", "MARKET_NAME", '"market_name"', "BDF: "),
     _strict("rocm-smi", rocm_smi, "ROCm System Management Interface"),
+    _strict("cnmon", cnmon, "CNMON "),
+    _strict("xpu-smi", xpu_smi, "Device Information"),
     _strict("rocminfo", rocminfo, "HSA System Attributes", "HSA Agents"),
     _strict("collect_env", collect_env, "CUDA used to build PyTorch"),
     _strict("check_env", check_env, "\nPyTorch: "),
