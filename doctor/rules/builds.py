@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import Version
 from doctor.findings import Evidence
@@ -206,7 +206,9 @@ def _default_cuda(
         text = values.pop() if len(values) == 1 else None
         if text:
             return as_cuda(text), tuple(found.rows[0].source)
-    for setting in settings(case, matrix)[:1] if _is_released(found) else ():
+    plain = _is_released(found) or _is_plain_release(found)
+    found = replace(found, name=matrix.canonical(found.name) or found.name)
+    for setting in settings(case, matrix)[:1] if plain else ():
         for match in applicable(matrix, found, "cuda", setting):
             if not match.extrapolated:
                 return as_cuda(match.claim.value), tuple(match.claim.source)
@@ -220,6 +222,14 @@ def _is_released(found: Software) -> bool:
         # Torch is often stated short where its build label was left out.
         return version is not None and found.name != "torch"
     return not found.rows or any(row.version == version.public for row in found.rows)
+
+
+def _is_plain_release(found: Software) -> bool:
+    """A final version between releases that are listed: the list of old ones has gaps."""
+    version = found.version
+    if version is None or not version.is_exact or version.is_prerelease:
+        return False
+    return found.is_public_build and not found.beyond and len(found.rows) > 1
 
 
 def _of_row(row: Release, arch: str | None) -> str | None:

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Claim, Confidence
-from doctor.matrix.ranges import covers
 from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.model_facts import architecture_names, argument, environment
+from doctor.rules.model_facts import (
+    architecture_names,
+    argument,
+    environment,
+)
 from doctor.rules.settings import (
     Judgement,
     Setting,
@@ -193,91 +195,7 @@ def _model_matches(case: Case, matrix: Matrix, claim: Claim) -> bool:
     return any(re.search(wanted, name, re.IGNORECASE) for name in architecture_names(case, matrix))
 
 
-@rule("ENG401", cause="model-not-supported-by-version", severity=Severity.ERROR)
-def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The engine release, or the transformers beside it, is older than the model's architecture.
-
-    What: the architecture and model_type of the model against the first version that
-        knows it, for the engine and for transformers.
-    Why: the loader stops with "Transformers does not recognize this architecture" or
-        "architectures are not supported".
-    How to fix: the first release that knows the model, or newer.
-    Silent when: the model's architecture is not known, or not in the matrix.
-    Sources: model registries of the releases (rows in the matrix).
-    """
-    names = architecture_names(case, matrix)
-    if not names:
-        raise MissingFact("model architecture", Missing.NOT_STATED)
-    found = engine(case, matrix)
-    subjects = [found, *_transformers(case, matrix)]
-    for subject in subjects:
-        yield from _unknown_models(case, matrix, subject, names)
-
-
-def _transformers(case: Case, matrix: Matrix) -> Iterator[Software]:
-    from doctor.rules.software import installed
-
-    found = installed(case, matrix, "transformers")
-    if found is not None:
-        yield found
-
-
-def _unknown_models(
-    case: Case, matrix: Matrix, subject: Software, names: list[str]
-) -> Iterator[Fault]:
-    folded = {fold(name) for name in names}
-    for match in matrix.claims(subject.name, "model"):
-        claim = match.claim
-        if fold(claim.key) not in folded or not _is_outside(subject, claim):
-            continue
-        yield Fault(
-            _unknown_text(subject, claim),
-            evidence=(subject.evidence, Evidence(f"model architecture {claim.key}")),
-            remedies=_upgrade(subject, claim),
-            sources=claim.source,
-            severity=Severity.WARNING if _may_fall_back(case, matrix, subject) else None,
-        )
-        return
-
-
-def _unknown_text(subject: Software, claim: Claim) -> str:
-    why = f": {claim.text}" if claim.text else ""
-    if claim.value == "unsupported":
-        return f"{subject.label} does not serve {claim.key}{why}"
-    newest = next(iter(subject.versions), None)
-    if claim.until and newest is not None and newest.at_least(Version(claim.until)) is True:
-        return f"{subject.label} no longer knows {claim.key}{why}"
-    first = f"; {claim.since} is the first that does" if claim.since else ""
-    return f"{subject.label} does not know {claim.key}{first}"
-
-
-def _is_outside(subject: Software, claim: Claim) -> bool:
-    """Tell whether every version that it may be is outside of the claim's range."""
-    if claim.value == "unsupported":
-        return True
-    versions = [v for v in subject.versions if v.is_exact]
-    return bool(versions) and all(covers(claim, v) is False for v in versions)
-
-
-def _may_fall_back(case: Case, matrix: Matrix, subject: Software) -> bool:
-    """An engine that can serve models through transformers may know it by way of that."""
-    generic = next(matrix.claims(subject.name, "model", None, "TransformersForCausalLM"), None)
-    if generic is None or case.scope.package("transformers") is None:
-        return False
-    return all(covers(generic.claim, v) is not False for v in subject.versions)
-
-
-def _upgrade(subject: Software, claim: Claim) -> tuple[Remedy, ...]:
-    if claim.remedy:
-        return (Remedy(claim.remedy),)
-    if not claim.since:
-        return ()
-    wanted = f"'{subject.name}>={claim.since}'"
-    return (Remedy(f"upgrade to {claim.since} or newer", (f"uv pip install {wanted}",)),)
-
-
 RULES = (
     attention_backend_refused,
     default_attention_refused,
-    model_unknown_to_release,
 )

@@ -130,9 +130,12 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
     """
     measured = [(b.glibc, b) for b in case.scope.binaries.value or () if b.glibc is not None]
     if measured:
-        needed, binary = max(measured, key=lambda pair: pair[0].low)
-        fact = Evidence(f"{binary.path} asks for GLIBC_{needed}", binary.path)
-        yield Floor(binary.package or binary.path, needed, fact)
+        spare = _spare_libraries(case, matrix)
+        rows = [(glibc, b, _stem(b.path) not in spare) for glibc, b in measured]
+        # Of what everything needs first; a library that the engine does without comes last.
+        for needed, binary, core in sorted(rows, key=lambda r: (r[2], r[0].low), reverse=True):
+            fact = Evidence(f"{binary.path} asks for GLIBC_{needed}", binary.path)
+            yield Floor(binary.package or binary.path, needed, fact, is_certain=core)
         return
     for package in packages(case):
         floor = _of_tags(package)
@@ -141,6 +144,18 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
             yield Floor(f"{package.name} {package.version}", floor, fact)
     for found in _known_software(case, matrix):
         yield from _of_software(case, matrix, found)
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0]
+
+
+def _spare_libraries(case: Case, matrix: Matrix) -> frozenset[str]:
+    """Libraries of the engine without which it runs most models, by the matrix."""
+    found = engine_or_none(case, matrix)
+    claims = covering(matrix, found, "libc") if found is not None else []
+    listed = (name for match in claims for name in match.claim.data.get("spare", ()))
+    return frozenset(map(str, listed))
 
 
 def _of_tags(package: Package) -> Version | None:
@@ -181,7 +196,8 @@ def _of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]
         value, state = Version.maybe(match.claim.value), holds(match.claim, setting)
         if value is not None and state is not False and not match.extrapolated:
             fact = Evidence(f"{found.label} is built for glibc {value}", found.at)
-            yield Floor(found.label, value, fact, tuple(match.claim.source), state is True)
+            sure = state is True and not match.claim.data.get("spare")
+            yield Floor(found.label, value, fact, tuple(match.claim.source), sure)
             return
     known = [row for row in found.rows if row.min_glibc]
     if known and len(known) == len(found.rows):

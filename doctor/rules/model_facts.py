@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,9 +165,7 @@ def model_type(architecture: str) -> str:
 
 def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     """Names by which the model's architecture may be listed: from config, matrix, arguments."""
-    config = (case.workload.model.value or {}) if case.workload else {}
-    stated = (case.workload.args.value or {}) if case.workload else {}
-    names = [name for table in (config, stated) for name in _stated_architectures(table)]
+    names = stated_architectures(case)
     row = known_model(matrix, model_name(case))
     names += [row.architecture] if row is not None else []
     names += [model_type(name) for name in names if name.endswith(_CLASS_ENDS)]
@@ -180,8 +177,13 @@ def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     return [*names, *([typed[1]] if typed else []), *plain]
 
 
-def _stated_architectures(table: dict[str, Any]) -> Iterator[str]:
-    """Class names and types that a configuration, or the arguments of a report, give."""
-    listed = table.get("architectures")
-    yield from (str(name) for name in listed) if isinstance(listed, list) else ()
-    yield from (str(table[key]) for key in ("model_type", "architecture") if table.get(key))
+def stated_architectures(case: Case) -> list[str]:
+    """Class names and types that the model's configuration, or the arguments, give."""
+    work = case.workload
+    tables = ((work.model.value or {}), (work.args.value or {})) if work is not None else ()
+    names: list[str] = []
+    for table in tables:
+        listed = table.get("architectures")
+        names += [str(name) for name in listed] if isinstance(listed, list) else []
+        names += [str(table[key]) for key in ("model_type", "architecture") if table.get(key)]
+    return names

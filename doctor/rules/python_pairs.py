@@ -27,7 +27,7 @@ def parts_of_two_versions(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the package refuses to import, or calls kernels that are not there.
     How to fix: install both in one version.
     Silent when: one of the two is not installed, the check is switched off by its variable,
-        or the versions are equal.
+        or the versions are equal. A warning where the environment was not read in full.
     Sources: import checks of the packages (rows in the matrix).
     """
     held = {p.name: p for p in case.scope.packages.known("packages")}
@@ -39,10 +39,12 @@ def parts_of_two_versions(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if domain == package.name:
             found = software(matrix, domain, package.version, package.location)
             for match in covering(matrix, found, "pairing"):
-                yield from _unequal(found, held, match)
+                yield from _unequal(case, found, held, match)
 
 
-def _unequal(found: Software, held: dict[str, Package], match: ClaimMatch) -> Iterator[Fault]:
+def _unequal(
+    case: Case, found: Software, held: dict[str, Package], match: ClaimMatch
+) -> Iterator[Fault]:
     if match.claim.value != "equal" or found.version is None:
         return
     for name in match.claim.key.split("|"):
@@ -60,7 +62,14 @@ def _unequal(found: Software, held: dict[str, Package], match: ClaimMatch) -> It
                 ),
                 sources=match.claim.source,
                 extrapolated=match.extrapolated,
+                severity=None if _is_environment_known(case) else Severity.WARNING,
             )
+
+
+def _is_environment_known(case: Case) -> bool:
+    """Whether a variable that switches the check off would have been seen."""
+    env = case.workload.env if case.workload is not None else case.scope.env
+    return env.is_known and not env.partial
 
 
 @rule("PYE206", cause="dependency-conflict", severity=Severity.ERROR)

@@ -1,0 +1,132 @@
+"""Rules about models that an engine release does not know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Missing, MissingFact, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Claim
+from doctor.matrix.ranges import covers
+from doctor.rules.engine import Case, Fault, Severity, rule
+from doctor.rules.model_facts import architecture_names, stated_architectures
+from doctor.rules.settings import fold
+from doctor.rules.software import Software, engine, installed
+
+# Class names of transformers; types and names of files are too free to say that one is unknown.
+_CLASS = re.compile(r"[A-Z]\w*For(?:CausalLM|ConditionalGeneration)")
+
+
+@rule("ENG401", cause="model-not-supported-by-version", severity=Severity.ERROR)
+def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine release, or the transformers beside it, is older than the model's architecture.
+
+    What: the architecture and model_type of the model against the first version that
+        knows it, for the engine and for transformers.
+    Why: the loader stops with "Transformers does not recognize this architecture" or
+        "architectures are not supported".
+    How to fix: the first release that knows the model, or newer.
+    Silent when: the model's architecture is not known, or none that lists of the engine's
+        architectures were read for. A warning for one that no release lists.
+    Sources: model registries of the releases (rows in the matrix).
+    """
+    names = architecture_names(case, matrix)
+    if not names:
+        raise MissingFact("model architecture", Missing.NOT_STATED)
+    found = engine(case, matrix)
+    faults = [
+        fault
+        for subject in (found, *_transformers(case, matrix))
+        for fault in _unknown_models(case, matrix, subject, names)
+    ]
+    yield from faults or _in_no_release(case, matrix, found)
+
+
+def _in_no_release(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
+    """An architecture that the configuration names, and that no release read so far lists."""
+    domain = matrix.engine(found.name)
+    rosters = [row for row in (domain.rosters if domain else ()) if row.kind == "model"]
+    stated = [name for name in stated_architectures(case) if _CLASS.fullmatch(name)]
+    if not rosters or not stated or found.version is None or found.beyond:
+        return
+    known = {fold(match.claim.key) for match in matrix.claims(found.name, "model")}
+    if any(fold(name) in known for name in stated):
+        return
+    yield Fault(
+        f"no release of {found.name} up to {rosters[0].verified_to} lists {stated[0]}",
+        evidence=(found.evidence, Evidence(f"model architecture {stated[0]}")),
+        remedies=(
+            Remedy(
+                "use a checkpoint of an architecture that is listed, a plug-in that brings "
+                "this one, or another engine"
+            ),
+        ),
+        sources=rosters[0].source,
+        # A plug-in may register it, or the engine take the model's own code.
+        severity=Severity.WARNING,
+    )
+
+
+def _transformers(case: Case, matrix: Matrix) -> Iterator[Software]:
+    found = installed(case, matrix, "transformers")
+    if found is not None:
+        yield found
+
+
+def _unknown_models(
+    case: Case, matrix: Matrix, subject: Software, names: list[str]
+) -> Iterator[Fault]:
+    folded = {fold(name) for name in names}
+    for match in matrix.claims(subject.name, "model"):
+        claim = match.claim
+        if fold(claim.key) not in folded or not _is_outside(subject, claim):
+            continue
+        yield Fault(
+            _unknown_text(subject, claim),
+            evidence=(subject.evidence, Evidence(f"model architecture {claim.key}")),
+            remedies=_upgrade(subject, claim),
+            sources=claim.source,
+            severity=Severity.WARNING if _may_fall_back(case, matrix, subject) else None,
+        )
+        return
+
+
+def _unknown_text(subject: Software, claim: Claim) -> str:
+    why = f": {claim.text}" if claim.text else ""
+    if claim.value == "unsupported":
+        return f"{subject.label} does not serve {claim.key}{why}"
+    newest = next(iter(subject.versions), None)
+    if claim.until and newest is not None and newest.at_least(Version(claim.until)) is True:
+        return f"{subject.label} no longer knows {claim.key}{why}"
+    first = f"; {claim.since} is the first that does" if claim.since else ""
+    return f"{subject.label} does not know {claim.key}{first}"
+
+
+def _is_outside(subject: Software, claim: Claim) -> bool:
+    """Tell whether every version that it may be is outside of the claim's range."""
+    if claim.value == "unsupported":
+        return True
+    versions = [v for v in subject.versions if v.is_exact]
+    return bool(versions) and all(covers(claim, v) is False for v in versions)
+
+
+def _may_fall_back(case: Case, matrix: Matrix, subject: Software) -> bool:
+    """An engine that can serve models through transformers may know it by way of that."""
+    generic = next(matrix.claims(subject.name, "model", None, "TransformersForCausalLM"), None)
+    if generic is None or case.scope.package("transformers") is None:
+        return False
+    return all(covers(generic.claim, v) is not False for v in subject.versions)
+
+
+def _upgrade(subject: Software, claim: Claim) -> tuple[Remedy, ...]:
+    if claim.remedy:
+        return (Remedy(claim.remedy),)
+    if not claim.since:
+        return ()
+    wanted = f"'{subject.name}>={claim.since}'"
+    return (Remedy(f"upgrade to {claim.since} or newer", (f"uv pip install {wanted}",)),)
+
+
+RULES = (model_unknown_to_release,)
