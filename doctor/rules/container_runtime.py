@@ -32,7 +32,8 @@ def _container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
     """The engine of a target that is a container; `NotApplicable` for anything else."""
     if case.scope.kind not in _INSIDE:
         raise NotApplicable("not a container")
-    others = case.facts.devices.is_known and case.facts.devices.value and not case.nvidia_devices
+    seen = case.facts.devices.value  # of an image judged on a host none is a fact, too
+    others = seen is not None and (seen or case.scope.kind == "image") and not case.nvidia_devices
     if others or wants_cpu(case):
         raise NotApplicable("no nvidia device, or a CPU run was asked for")
     image = known_image(case.scope, matrix)
