@@ -81,7 +81,11 @@ def exported(client: DockerClient, image: Image) -> Iterator[Iterator[bytes]]:
     """The merged files of an image as a tar: of a container that is made and never started."""
     with reported():
         box = client.containers.create(
-            image.id or "", command=_NO_COMMAND, entrypoint=[], network_mode="none"
+            image.id or "",
+            command=_NO_COMMAND,
+            entrypoint=[],
+            network_mode="none",
+            labels={"io.llm-doctor": "an image is being read; never started"},
         )
     try:
         yield _chunks(box.export(chunk_size=_CHUNK))

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from doctor.facts import (
+    AscendFacts,
     Binary,
     DriverLibrary,
     Facts,
+    HostFacts,
     ImageRef,
     Missing,
     Reading,
@@ -23,7 +25,7 @@ from doctor.images.config import ImageConfig
 from doctor.images.host import ImageHost, ImageLibraries
 from doctor.images.reading import Opened
 from doctor.images.tree import ImageTree
-from doctor.probes import nvidia_libraries, scopes, system
+from doctor.probes import ascend_files, nvidia_libraries, scopes, system
 from doctor.probes.engine_names import distributions_of, engine_of
 from doctor.probes.environment import allowed
 from doctor.probes.library_survey import Survey
@@ -38,12 +40,13 @@ _AT = "image configuration"
 class ImageFacts:
     """What was read of an image: its scope, the engine that it starts, its copies of libcuda.
 
-    `engine` is "" if none is recognised.
+    `engine` is "" if none is recognised; of `ascend` CANN and what is installed beside it.
     """
 
     scope: Scope
     engine: str = ""
     libcuda: tuple[DriverLibrary, ...] = ()
+    ascend: AscendFacts = AscendFacts()
     notes: tuple[str, ...] = ()
 
     @property
@@ -60,7 +63,8 @@ def read_facts(opened: Opened) -> ImageFacts:
     libcuda = nvidia_libraries.read(host, nvidia_libraries.CUDA, config.env)
     refused = opened.tree.refused
     notes = (f"{refused} files of the image have no place in it and were left out",)
-    return ImageFacts(scope, engine, libcuda.value or (), notes if refused else ())
+    ascend = ascend_files.read(host, config.env, HostFacts())
+    return ImageFacts(scope, engine, libcuda.value or (), ascend, notes if refused else ())
 
 
 def with_image(facts: Facts, image: ImageFacts) -> Facts:
@@ -74,9 +78,15 @@ def with_image(facts: Facts, image: ImageFacts) -> Facts:
     if any(library.compat for library in image.libcuda):
         # The container toolkit may put the image's copy first: the host's answer is not final.
         nvidia = replace(nvidia, cuda_driver_api=missing(Missing.NOT_STATED, _AT))
+    ascend = facts.ascend
+    if ascend != AscendFacts() or image.ascend.cann.is_known:
+        # Driver and firmware are the host's; the rest a container brings.
+        own = image.ascend
+        ascend = replace(ascend, cann=own.cann, kernels=own.kernels, nnal=own.nnal)
     return replace(
         facts,
         nvidia=nvidia,
+        ascend=ascend,
         scopes=(*others, image.scope),
         workloads=(),
         notes=(*facts.notes, *image.notes),

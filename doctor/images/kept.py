@@ -36,7 +36,7 @@ _TEXTS = tuple(
          16 << 20),
         (r"^/usr/lib/os-release$|^/(?:usr/)?lib/apk/db/installed$", 32 << 20),
         (r"^/var/lib/dpkg/(?:status|status\.d/[^/]+)$", 32 << 20),
-        (r"^/usr/local/Ascend/.*(?:version\.info|\.cfg)$", _SMALL_TEXT),
+        (r"^/usr/local/Ascend/.*(?:version\.(?:info|cfg)|_install\.info)$", _SMALL_TEXT),
         (r"^/opt/doctor/.*\.(?:txt|json|lock)$", 16 << 20),
         (r"/bin/[^/]+$|^/[^/]+\.sh$", _SCRIPT),
     )

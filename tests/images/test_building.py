@@ -143,7 +143,10 @@ def test_verified_listed_and_judged(built: str, tmp_path: Path) -> None:
     looked_at = {point["name"] for point in found["points"] if point["passed"]}
     assert looked_at >= {"labels", "lock", "user", "secrets", "world-writable", "parts"}
     line = "L40Sx1,driver=580.95.05,ubuntu=24.04"
-    doctor("check", "--image", built, "--host", line, "--format", "json", "--fail-on", "never")
+    words = ("check", "--image", built, "--host", line, "--format", "json")
+    judged = json.loads(doctor(*words, status=3))["targets"][0]
+    assert judged["subject"] == f"image:{built}"
+    assert not [f for f in judged["findings"] if f["severity"] == "error"]
 
 
 def test_pushed_and_pulled_by_digest(built: str, registry: str) -> None:

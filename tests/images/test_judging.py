@@ -10,9 +10,14 @@ import pytest
 
 from doctor.binaries.contents import read_file
 from doctor.checkup import check
+from doctor.diagnose import Request, diagnose
 from doctor.errors import UsageError
 from doctor.examine import Sources
+from doctor.facts import AscendFacts, ContainerEngine, Facts, Version, seen
 from doctor.findings import TargetDiagnosis, Verdict
+from doctor.images.facts import read_facts, with_image
+from doctor.images.reading import read_image
+from doctor.matrix import load_matrix
 from doctor.report import Report
 from tests.binaries.written import Library, note
 from tests.images.conftest import Load
@@ -239,3 +244,31 @@ def test_an_extension_of_another_torch(tmp_path: Path, defined: str, is_right: b
     by_package = {binary.package: binary for binary in scope.binaries.value or ()}
     assert by_package["vllm"].undefined == (() if is_right else (CHECK,))
     assert by_package["vllm"].unresolved == ()
+
+
+def test_cann_is_the_one_in_the_image_and_the_driver_the_hosts(tmp_path: Path) -> None:
+    layer = system().link("usr/local/Ascend/ascend-toolkit/latest", "./8.2.RC1")
+    root = "usr/local/Ascend/ascend-toolkit/8.2.RC1"
+    layer.file(
+        f"{root}/aarch64-linux/ascend_toolkit_install.info",
+        "package_name=Ascend-cann-toolkit\nversion=8.2.RC1\n",
+    )
+    layer.file(f"{root}/opp/built-in/op_impl/ai_core/tbe/kernel/ascend910b/x.o", "x")
+    host = AscendFacts(driver=seen(Version("24.1.rc3")), cann=seen(Version("8.0.0")))
+    with read_image(str(save(tmp_path / "i.tar", layer))) as opened:
+        found = with_image(Facts(ascend=host), read_facts(opened)).ascend
+    assert found.driver == host.driver
+    assert found.cann.value is not None
+    assert found.cann.value.same_as(Version("8.2.RC1"))
+    assert found.kernels.value == "ascend910b"
+
+
+def test_a_host_without_cards_needs_no_gpu_runtime(tmp_path: Path) -> None:
+    engine = ContainerEngine("docker", runtimes=seen(("runc",), "/info"))
+    layer = vllm(torch(system(), "2.14.0+cpu", ""))
+    with read_image(str(save(tmp_path / "i.tar", layer))) as opened:
+        image = read_facts(opened)
+    bare = Facts(devices=seen((), "/sys"), container_engine=seen(engine, "docker"))
+    facts = with_image(bare, image)
+    found = diagnose(facts, load_matrix(), Request(scopes=(image.scope.id,)))
+    assert "container-runtime" not in causes(found.targets[0])
