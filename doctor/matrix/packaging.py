@@ -90,9 +90,15 @@ class Family(Row, frozen=True, kw_only=True):
 
 
 class PackagingDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Schemes in order of preference, repositories, companions, families of packages."""
+    """Schemes in order of preference, repositories, companions, families of packages.
+
+    `repository_url` is that of a repository's folder, with {folder} and {arch} in it; `arches`
+    are its names for what uname says.
+    """
 
     as_of: str
+    repository_url: str = ""
+    arches: dict[str, str] = field(default_factory=dict)
     schemes: tuple[Scheme, ...] = ()
     repositories: tuple[Repository, ...] = ()
     companions: tuple[Companion, ...] = ()

@@ -24,7 +24,7 @@ def prepare_driver(order: Order, matrix: Matrix) -> Prepared:
     state = read_state(order.target, found.goal)
     plan = make_plan(order.target.name, found.goal, state, MEANS, found.blockers)
     if found.blockers:
-        plan = msgspec.structs.replace(plan, steps=())
+        plan = msgspec.structs.replace(plan, steps=found.rendered)
     plan = msgspec.structs.replace(plan, notes=(*plan.notes, *found.notes))
     diagnosis = diagnose(facts, matrix, Request(scopes=("host",)))
     return Prepared(order, None, facts, state, diagnosis, MEANS, plan)

@@ -32,18 +32,24 @@ from doctor.provision.driver.choose import (
 )
 from doctor.provision.driver.goals import adopted_set, chosen_set, driver_goal
 from doctor.provision.driver.names import asked_for
+from doctor.provision.driver.rendered import dnf_steps
 from doctor.provision.driver.sets import HOME, DriverSet, DriverState, Package, Simulation
 from doctor.provision.goal import Goal, parse_goal
+from doctor.provision.step import Step
 from doctor.provision.target import Target
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What is wanted of a driver, and what stands in its way."""
+    """What is wanted of a driver, and what stands in its way.
+
+    `rendered` are steps for a person, on machines that doctor does not change by itself.
+    """
 
     goal: Goal
     blockers: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    rendered: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def draft(asking: Asking, facts: Facts, matrix: Matrix) -> Draft:
     if wish is not None:
         blockers += refuse.of_cards(scene.cards, wish, matrix)
     if blockers:
-        return Draft(driver_goal(_nothing(scene)), tuple(blockers))
+        return Draft(driver_goal(_nothing(scene)), tuple(blockers), (), _rendered(wish, scene))
     found = _settled(profile, wish, scene, locked, applied)
     if found is None and wish is not None:
         return _new(profile, wish, scene, asking.busy)
@@ -125,6 +131,14 @@ def wish_of(profile: Profile, scene: Scene, locked: DriverSet | None = None) -> 
         signed=scene.facts.host.secure_boot.value is True,
         fabric=switched,
     )
+
+
+def _rendered(wish: Wish | None, scene: Scene) -> tuple[Step, ...]:
+    """What a person would do by dnf; nothing for other package managers."""
+    if wish is None or scene.state.manager != "dnf":
+        return ()
+    schemes = schemes_for(scene.matrix, scene.system, wish.branch)
+    return dnf_steps(schemes[0], wish, scene.facts, scene.matrix) if schemes else ()
 
 
 def _settled(

@@ -25,7 +25,8 @@ def service_steps(
     for unit in wanted.units:
         role, why = _ROLES[unit]
         starts = wanted.starts and not boots
-        if _is_on(there.units.get(unit, {}), starts):
+        # A package that replaces another may bring its unit without turning it on.
+        if not moved and _is_on(there.units.get(unit, {}), starts):
             continue
         found.append(
             Step(
