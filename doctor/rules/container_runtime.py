@@ -64,16 +64,16 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     runtimes = box.runtimes.known("container_engine.runtimes")
     if any("nvidia" in name for name in runtimes) or box.cdi.value:
         return
-    toolkit = case.facts.nvidia.container_toolkit
+    toolkit, listed = case.facts.nvidia.container_toolkit, ", ".join(runtimes)
     configured = "nvidia" in (box.config.value or {}).get("runtimes", "")
     state = "its file names nvidia: the daemon was not restarted" if configured else (
         "NVIDIA's container toolkit is not installed" if toolkit.is_absent else
         "the nvidia runtime is not configured"
     )  # fmt: skip
     yield Fault(
-        message=f"{box.name} knows only {', '.join(runtimes) or 'no runtime'}: {state}",
+        message=f"{box.name} knows only {listed or 'no runtime'}: {state}",
         evidence=(
-            Evidence(f"runtimes: {', '.join(runtimes)}", box.runtimes.at),
+            Evidence(f"runtimes: {listed}", box.runtimes.at),
             Evidence(f"container toolkit {toolkit.value or 'not seen'}", toolkit.at),
         ),
         remedies=_remedies(is_configured=configured, is_absent=toolkit.is_absent),
@@ -95,12 +95,9 @@ def _remedies(is_configured: bool, is_absent: bool) -> tuple[Remedy, ...]:
         return (Remedy("restart the daemon", ("sudo systemctl restart docker",)),)
     if not is_absent:
         return (_CONFIGURE,)
-    install = Remedy(
-        "install NVIDIA's container toolkit from its repository",
-        ("sudo apt-get install nvidia-container-toolkit  # or dnf, zypper",),
-        role="container_toolkit",
-    )
-    return (install, _CONFIGURE)
+    command = "sudo apt-get install nvidia-container-toolkit  # or dnf, zypper"
+    action = "install NVIDIA's container toolkit from its repository"
+    return (Remedy(action, (command,), role="container_toolkit"), _CONFIGURE)
 
 
 @rule("CTR102", cause="container-runtime", severity=Severity.ERROR)
