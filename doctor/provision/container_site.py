@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from doctor.facts import ContainerEngine, Facts
 from doctor.matrix import Matrix
+from doctor.matrix.model import Confidence
 
 _CLIENTS = ("docker", "podman")
 _SOCKET = "unix://"
@@ -16,13 +17,15 @@ _SOCKET = "unix://"
 class EngineThere:
     """`client` are the words that reach it; `packages` bring it, and `service` must then run.
 
-    `lacking` is what a person must settle first, "" for nothing.
+    `lacking` is what a person must settle first, "" for nothing; `is_tried` if a test of this
+    project has installed it so.
     """
 
     client: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     service: str = ""
     lacking: str = ""
+    is_tried: bool = True
 
 
 def engine_there(
@@ -47,7 +50,8 @@ def engine_there(
     row = matrix.containers.packages_for(families, system.version if system else "")
     if row is None:
         return EngineThere(lacking=f"no container engine is there ({_HINT})")
-    return EngineThere((row.path,), row.packages, row.service)
+    is_tried = row.confidence is Confidence.MEASURED
+    return EngineThere((row.path,), row.packages, row.service, is_tried=is_tried)
 
 
 _HINT = "have docker or podman set up on that machine"

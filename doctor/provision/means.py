@@ -126,5 +126,6 @@ def _of_image(lock: Lock, scene: Scene) -> tuple[Means, list[str]]:
         fetched=True,
         engine_packages=there.packages,
         engine_service=there.service,
+        engine_tried=there.is_tried,
     )
     return means, lacking

@@ -62,13 +62,14 @@ def container_engine_steps(goal: Goal, means: Means) -> list[Step]:
     if goal.container is None or not means.engine_packages:
         return []
     names = ", ".join(means.engine_packages)
+    untried = "" if means.engine_tried else "; no test of this project has tried it there"
     return [
         Step(
             name="install_container_engine",
             role="container_engine",
             title=f"install {names} from the distribution",
             reason="no container engine is there",
-            risk="it adds a bridge and rules of its own to the network",
+            risk=f"it adds a bridge and rules of its own to the network{untried}",
             undo=NONE,
             variables=engine_variables(goal, means),
         )
