@@ -108,8 +108,9 @@ class ImageHost:
     def contents(self, path: str) -> Contents:
         """What was read of a library as it passed."""
         entry = self._find(path).value
-        unread = Contents(unreadable="not there" if entry is None else "not a library")
-        return self._keeper.contents.get(id(entry), unread)
+        if entry is not None and isinstance(entry.seen, Contents):
+            return entry.seen
+        return Contents(unreadable="not there" if entry is None else "not a library")
 
     def _find(self, path: str) -> Reading[Entry]:
         real = self.real_path(path)

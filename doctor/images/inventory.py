@@ -38,7 +38,7 @@ _QUIET = re.compile(r"/(?:dist|site)-packages/|/usr/(?:share|lib|include)/|/lib/
 _MOUNTED = ("/dev/", "/proc/", "/sys/")
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
     """One file: kind, rights, owner and group, and the hash of its content or its target."""
 
@@ -87,15 +87,15 @@ def take_inventory(
     with ExitStack() as stack:
         config, layers = open_image(ref, stack)
         found = Inventory(config)
-        tree, hashed = ImageTree(), dict[int, Row]()
+        tree = ImageTree()
         meter = Meter(progress, limit_s)
         for layer in layers:
             tree.begin_layer()
             reader = TarReader(unpacked(Metered(layer, meter)))
             for member in reader:
                 meter.name = member.name
-                _take(found, hashed, tree.add(member), member, reader)
-        found.rows = {path: _row(entry, hashed) for path, entry in tree.walk()}
+                _take(found, tree.add(member), member, reader)
+        found.rows = {path: _row(entry) for path, entry in tree.walk()}
     if not is_file(ref):
         found.secrets = sorted({*found.secrets, *_hidden(ref, Meter(progress, limit_s))})
     return found
@@ -137,13 +137,12 @@ def _path(member: Member) -> str:
     return f"/{member.name.strip('/').removeprefix('./')}"
 
 
-def _row(entry: Entry, hashed: dict[int, Row]) -> Row:
-    return hashed.get(id(entry)) or Row(entry.kind.name, entry.mode, 0, 0)
+def _row(entry: Entry) -> Row:
+    """The row of a member; a folder that no archive names belongs to root."""
+    return entry.seen if isinstance(entry.seen, Row) else Row(entry.kind.name, entry.mode, 0, 0)
 
 
-def _take(
-    found: Inventory, hashed: dict[int, Row], entry: Entry | None, member: Member, reader: TarReader
-) -> None:
+def _take(found: Inventory, entry: Entry | None, member: Member, reader: TarReader) -> None:
     if entry is None or member.kind is Kind.HARD_LINK:
         return
     digest, first = hashlib.sha256(member.target.encode("utf-8", "surrogateescape")), b""
@@ -155,7 +154,7 @@ def _take(
             (word, _path(member)) for word in _secrets(_path(member), member.size, first)
         ]
     row = Row(member.kind.name, member.mode, member.uid, member.gid, digest.hexdigest())
-    hashed[id(entry)] = row
+    entry.seen = row
 
 
 def _secrets(path: str, size: int, first: bytes) -> Iterator[str]:

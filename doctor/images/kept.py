@@ -44,11 +44,10 @@ _TEXTS = tuple(
 
 
 class Keeper:
-    """Keeps files of one image in `folder`; `contents` is what was read of each library."""
+    """Keeps files of one image in `folder`, and with each library what was read of it."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.contents: dict[int, Contents] = {}
         self._left = _MOST_ON_DISK
         self._count = 0
 
@@ -76,15 +75,14 @@ class Keeper:
         if not first.startswith(b"\x7fELF"):
             return
         if self._left < min(member.size, _HEAD):
-            self.contents[id(entry)] = Contents(unreadable="the image has too many libraries")
+            entry.seen = Contents(unreadable="the image has too many libraries")
             return
         with open(self._new_copy(entry), "w+b") as copy:
             copy.truncate(member.size)
             passing = _Passing(first, member.size, reader, copy)
-            found = read_stream(passing.open, member.size)
+            entry.seen = read_stream(passing.open, member.size)
             passing.finish()
             self._left -= passing.written
-        self.contents[id(entry)] = found
 
 
 class _Passing:

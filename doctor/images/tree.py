@@ -13,9 +13,12 @@ _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 
 
 class Entry:
-    """A file, folder or link. `path` is its copy on this machine, "" if none was kept."""
+    """A file, folder or link. `path` is its copy on this machine, "" if none was kept.
 
-    __slots__ = ("children", "kind", "mode", "path", "size", "target")
+    `seen` is what a reader found in it as it passed.
+    """
+
+    __slots__ = ("children", "kind", "mode", "path", "seen", "size", "target")
 
     def __init__(self, kind: Kind, mode: int = 0o755, size: int = 0, target: str = "") -> None:
         self.kind = kind
@@ -23,6 +26,7 @@ class Entry:
         self.size = size
         self.target = target
         self.path = ""
+        self.seen: object = None
         self.children: dict[str, Entry] | None = {} if kind is Kind.FOLDER else None
 
 
