@@ -8,8 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from doctor.facts import Device, Expected, Facts, Scope, Version, Workload, missing, seen
+from doctor.facts import (
+    UNSTATED,
+    Device,
+    Expected,
+    Facts,
+    Reading,
+    Scope,
+    Version,
+    Workload,
+    missing,
+    seen,
+)
 from doctor.facts.reading import Missing
 from doctor.findings import (
     Diagnosis,
@@ -37,13 +49,14 @@ class Request:
     """What a person asked to have judged. Empty: running engines, then scopes with an engine.
 
     `scopes` are scope ids; `engine` and `version` an engine wanted in them; `args` its
-    engine-neutral arguments (model, quantization ...).
+    engine-neutral arguments (model, quantization ...); `model` what its files tell.
     """
 
     scopes: tuple[str, ...] = ()
     engine: str = ""
     version: Version | None = None
     args: tuple[tuple[str, object], ...] = ()
+    model: Reading[dict[str, Any]] = UNSTATED
 
     @property
     def is_explicit(self) -> bool:
@@ -116,6 +129,7 @@ def _wanted(facts: Facts, request: Request) -> tuple[Scope, Workload]:
         scope=scope.id,
         version=seen(version, "asked for") if version else missing(Missing.NOT_STATED),
         args=seen(dict(request.args), "asked for"),
+        model=request.model,
     )
     return scope, workload
 

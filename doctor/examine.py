@@ -7,10 +7,10 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from doctor.errors import UsageError
-from doctor.facts import Facts, Version
+from doctor.facts import UNSTATED, Facts, Reading, Version
 from doctor.facts.engines import ENGINE_ORDER
 
 if TYPE_CHECKING:
@@ -173,7 +173,18 @@ def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> R
     stated = tuple((key, value) for key, value in args.items() if value not in (None, ""))
     from doctor.diagnose import Request  # a host with nothing to judge needs no judge
 
-    return Request(_scopes(sources, facts), name, version, stated)
+    return Request(_scopes(sources, facts), name, version, stated, _model(name, sources, args))
+
+
+def _model(engine: str, sources: Sources, args: dict[str, object]) -> Reading[dict[str, Any]]:
+    """What is there of the model that was named, on a host that can be looked at."""
+    if sources.facts or sources.host or not args.get("model"):
+        return UNSTATED
+    from doctor.probes import model_files
+
+    host = host_of(sources)
+    env = host.environ()
+    return model_files.read(host, engine, args, env, env.get("PWD", ""))
 
 
 def need_askable(engine: str, model: str) -> None:

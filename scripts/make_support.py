@@ -100,10 +100,10 @@ def _never(vendors: list[str]) -> Iterator[str]:
     yield "## Never run by a test\n"
     yield f"- an engine on devices of {', '.join(never[:-1])} or {never[-1]}"
     yield (
-        "- npu-smi, amd-smi and rocm-smi themselves: their outputs are recorded or written after "
+        "- npu-smi, DCMI, amd-smi, rocm-smi, cnmon and xpu-smi themselves: their outputs are recorded or written after "
         "the tools' sources (`tests/hosts/`, `tests/intake/samples/`)"
     )
-    yield "- the probes on macOS: an Apple host is known only from what a person hands over"
+    yield "- the probes on macOS: hosts are written after the documentation of sysctl"
     for role in sorted(unverified_roles()):
         yield f"- the role {role} (`playbooks/roles/{role}`)"
 

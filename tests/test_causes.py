@@ -31,7 +31,9 @@ LISTS: dict[str, Any] = {
 # No recorded host has these: contents of libraries, running engines, a container engine.
 # tests/probes/test_libraries.py and test_containers.py fill them.
 ELSEWHERE = ("workloads.", "container_engine.")
-NOT_RECORDED = {"scopes.binaries", "scopes.libcuda", "scopes.image", "scopes.devices_visible"}
+NOT_RECORDED = {
+    f"scopes.{name}" for name in ("binaries", "libcuda", "image", "devices_visible", "mounts")
+}
 
 
 def test_the_table_is_whole() -> None:

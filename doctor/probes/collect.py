@@ -245,8 +245,10 @@ PROBES = (
         "worlds",
         _worlds,
         (),
-        _each("scopes", "python packages torch env shm_mib absent libc devices_visible image")
-        + _each("workloads", "engine version args env limits libraries"),
+        _each(
+            "scopes", "python packages torch env shm_mib absent libc devices_visible image mounts"
+        )
+        + _each("workloads", "engine version args env model limits libraries"),
     ),
     Probe("libraries", _libraries, (), ("scopes.binaries", "scopes.libcuda")),
 )

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 
-from doctor.probes import apt_conf, dists, docker, packages, process_maps
+from doctor.probes import apt_conf, dists, docker, model_files, packages, process_maps
 from doctor.probes.settings_text import flatten_toml
 
 _HEAD = ("Name", "Version", "Requires-Dist", "Requires-Python")
@@ -155,6 +155,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = tuple(
         (r"/RECORD$", _words(".so")),
         (r"/modules\.dep$", _words("nvidia", "nouveau", "amdgpu")),
         (r"/include/cuda\.h$", _words("define CUDA_VERSION")),
+        (r"\.index\.json$", model_files.condense_index),
         (r"^/proc/\d+/maps$", process_maps.condense),
         (r"^/proc/\d+/limits$", _words("Max open files", "Max locked memory")),
         (r"^/proc/self/status$", _words("Uid:", "Gid:", "Groups:", "Cap")),

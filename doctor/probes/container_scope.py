@@ -16,6 +16,10 @@ from doctor.probes.rooted import RootedHost
 
 # Nodes through which an accelerator is used; nvidiactl and the like alone are none.
 _DEVICE = re.compile(r"nvidia\d+|davinci\d+|kfd|dxg|accel\d+")
+# ... and all that are handed over with them, such as managers and controllers.
+_GIVEN = re.compile(r"nvidia|davinci|devmm_svm|hisi_hdc|kfd|dxg|accel|cambricon")
+_ALWAYS = ("/proc", "/sys", "/dev")
+_MOST = 500
 
 
 def read(host: Host, process: EngineProcess, env: Reading[dict[str, str]], name: str) -> Scope:
@@ -32,6 +36,7 @@ def read(host: Host, process: EngineProcess, env: Reading[dict[str, str]], name:
     return replace(
         _with_environment(box, inside, process),
         devices_visible=_devices(inside),
+        mounts=_mounts(host, process.pid, inside),
         shm_mib=seen(shm.value.total_mib, shm.at) if shm.value else relay(shm),
         libc=seen(libc.version, root) if libc and libc.version else missing(Missing.NOT_READABLE),
     )
@@ -70,6 +75,21 @@ def _devices(inside: RootedHost) -> Reading[tuple[str, ...]]:
     if names.value is None:
         return relay(names)
     return seen(tuple(f"/dev/{name}" for name in names.value if _DEVICE.fullmatch(name)), "/dev")
+
+
+def _mounts(host: Host, pid: int, inside: RootedHost) -> Reading[tuple[str, ...]]:
+    """Where something is mounted in the container, and the device nodes that it was given."""
+    text = host.read_text(f"/proc/{pid}/mountinfo", 1 << 20)
+    if text.value is None:
+        return relay(text)
+    nodes = (f"/dev/{name}" for name in inside.list_dir("/dev").value or () if _GIVEN.match(name))
+    return seen((*parse_mountinfo(text.value), *nodes), text.at)
+
+
+def parse_mountinfo(text: str) -> tuple[str, ...]:
+    """Mount points of /proc/PID/mountinfo, but for those that every container has."""
+    points = [line.split(" ", 5)[4] for line in text.splitlines() if line.count(" ") > 5]
+    return tuple(p for p in dict.fromkeys(points) if p != "/" and not p.startswith(_ALWAYS))[:_MOST]
 
 
 def _image(env: Reading[dict[str, str]]) -> ImageRef:

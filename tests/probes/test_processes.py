@@ -193,6 +193,8 @@ def test_an_engine_in_a_container(tmp_path: Path) -> None:
             "/proc/12/environ": "PATH=/opt/venv/bin:/bin\0NVIDIA_REQUIRE_CUDA=cuda>=12.8\0",
             "/proc/12/stat": "12 (python3) S 1 12",
             "/proc/12/cgroup": CGROUP,
+            "/proc/12/mountinfo": "1 2 0:1 / / rw - overlay overlay rw\n"
+            "2 1 0:2 / /proc rw - proc proc rw\n3 1 8:1 /m /models ro - ext4 /dev/sda rw\n",
             f"{root}/proc/version": "Linux",
             f"{root}/opt/venv/pyvenv.cfg": "version = 3.12.3\n",
             f"{root}/usr/bin/python3.12": "",
@@ -214,6 +216,7 @@ def test_an_engine_in_a_container(tmp_path: Path) -> None:
     assert box is not None
     assert (work.scope, str(work.version.value)) == (box.id, "0.20.0")
     assert box.devices_visible.value == ("/dev/nvidia0",)
+    assert box.mounts.value == ("/models", "/dev/nvidia0", "/dev/nvidiactl")
     assert (box.shm_mib.value, box.image.require_cuda.value) == (64, "cuda>=12.8")
     assert box.python.value is not None
     assert str(box.python.value.version) == "3.12.3"
