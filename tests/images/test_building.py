@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from doctor.smoke.known import gguf_file
+from tests.images.conftest import Load
+from tests.images.written import Layer
 from tests.provision.machine import IMAGE, call, docker_engine, install, systemd_image
 from tests.provision.sandbox import free_port
 
@@ -159,6 +161,17 @@ def test_pushed_and_pulled_by_digest(built: str, registry: str) -> None:
         doctor("image", "verify", image, "--digest", "sha256:" + "0" * 64, status=1)
     finally:
         call("docker", "rmi", image)
+
+
+def test_a_tag_that_was_published_again_is_told(load: Load, registry: str, tmp_path: Path) -> None:
+    name, lock = f"{registry}/moves:1", str(tmp_path / "images.lock")
+    for number, status in ((1, 0), (1, 0), (2, 1), (2, 0)):
+        built = load(Layer().file("version", str(number)), f"moves:{number}")
+        call("docker", "tag", built, name)
+        call("docker", "push", "-q", name)
+        call("docker", "rmi", name)
+        out = doctor("image", "pin", name, "-o", lock, status=status)
+        assert ("published again" in out) is (status == 1)
 
 
 @pytest.fixture
