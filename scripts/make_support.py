@@ -100,8 +100,8 @@ def _never(vendors: list[str]) -> Iterator[str]:
     yield "## Never run by a test\n"
     yield f"- an engine on devices of {', '.join(never[:-1])} or {never[-1]}"
     yield (
-        "- npu-smi, DCMI, amd-smi, rocm-smi, cnmon and xpu-smi themselves: their outputs are recorded or written after "
-        "the tools' sources (`tests/hosts/`, `tests/intake/samples/`)"
+        "- npu-smi, DCMI, amd-smi, rocm-smi, cnmon and xpu-smi themselves: their outputs are "
+        "recorded or written after the tools' sources (`tests/hosts/`, `tests/intake/samples/`)"
     )
     yield "- the probes on macOS: hosts are written after the documentation of sysctl"
     for role in sorted(unverified_roles()):
