@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from doctor.matrix.query import Matrix
 
 DOMAIN = "driver-packages"
+TOOLKIT, DCGM = "container-toolkit", "dcgm"
 
 
 class Scheme(Row, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from doctor.errors import DoctorError, RemoteError, UsageError
 from doctor.matrix.packaging import Family
-from doctor.provision.driver.holding import MANAGED
+from doctor.provision.driver.holding import DAEMON, MANAGED
 from doctor.provision.driver.sets import Change, DriverState, Package, Simulation
 from doctor.provision.goal import Goal, ManagedFile
 from doctor.provision.survey import FileState, State
@@ -95,7 +95,7 @@ def read_driver_state(target: Target, goal: Goal) -> State:
     if wanted is None:
         raise UsageError("this is no driver", "doctor plan says what it is")
     applied = f"{goal.home}/applied.json"
-    paths = sorted({*(f.path for f in goal.files), *MANAGED, applied})
+    paths = sorted({*(f.path for f in goal.files), *MANAGED, DAEMON, applied})
     own, apart = wanted.patterns
     question = {"ask": "state", "family": own, "apart": apart, "files": paths,
                 "also": list(wanted.all_names), "units": list(wanted.units),

@@ -22,7 +22,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     """What is wanted: branch, lowest version, flavour of the modules.
 
     `version` is one that is locked. `signed`: the distribution should have signed the modules;
-    `fabric`: the cards need a fabric manager.
+    `fabric`: the cards need a fabric manager. `beside` are packages that all go in at one
+    version of their own, for containers.
     """
 
     branch: int
@@ -31,6 +32,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     version: str = ""
     signed: bool = False
     fabric: bool = False
+    beside: tuple[str, ...] = ()
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -177,7 +179,19 @@ def _beside(scheme: Scheme, wish: Wish, version: str, shelf: Shelf) -> list[Pack
     """The pinning package, and parts of the fabric that are there or needed."""
     pinning = [scheme.pinning.format(branch=word) for word in (version, wish.branch)]
     rows = next((r for r in ([p for p in shelf.offers if p.name == n] for n in pinning) if r), [])
-    return [*([newest(rows)] if rows else []), *_fabric(scheme, wish, version, shelf)]
+    return [
+        *([newest(rows)] if rows else []),
+        *_fabric(scheme, wish, version, shelf),
+        *at_one_version(wish.beside, shelf.offers),
+    ]
+
+
+def at_one_version(names: Sequence[str], offers: Sequence[Package]) -> list[Package]:
+    """These packages at the newest version at which all are offered; none if there is none."""
+    rows = [{p.version: p for p in offers if p.name == name} for name in names]
+    common = set(rows[0]).intersection(*rows[1:]) if rows else set()
+    version = max(common, key=order_key, default="")
+    return [row[version] for row in rows] if version else []
 
 
 def _fabric(scheme: Scheme, wish: Wish, version: str, shelf: Shelf) -> list[Package]:

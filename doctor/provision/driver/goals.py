@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from doctor.matrix.packaging import Family
 from doctor.profile.schema import Profile
@@ -64,7 +64,7 @@ def chosen_set(
 ) -> DriverSet:
     """What a simulated change leads to: its own packages, what they need, what goes."""
     after = _after(answer, shelf.state, shelf.offers)
-    own, others = _parted(after, answer, choice, shelf.family)
+    own, others = _parted(after, answer, choice, _belongs(shelf.family, wish.beside))
     replaced = [_offered(p, shelf.offers) for p in shelf.state.packages if _changes(p, answer)]
     return DriverSet(
         scheme=choice.scheme.id,
@@ -104,23 +104,32 @@ def _offered(package: Package, offers: Sequence[Package]) -> Package:
     return next(same, package)
 
 
+def _belongs(family: Family, beside: Sequence[str]) -> Callable[[Package], bool]:
+    """Tell what is held with the driver: its family, and what goes beside it by name."""
+    mine = re.compile("|".join((*family.names, *family.sources)))
+    apart = re.compile("|".join(family.apart))
+
+    def belongs(package: Package) -> bool:
+        named = mine.fullmatch(package.name) or mine.fullmatch(package.source)
+        return package.name in beside or bool(named and not apart.fullmatch(package.name))
+
+    return belongs
+
+
 def _parted(
-    after: Iterable[Package], answer: Simulation, choice: Choice, family: Family
+    after: Iterable[Package],
+    answer: Simulation,
+    choice: Choice,
+    belongs: Callable[[Package], bool],
 ) -> tuple[list[Package], list[Package]]:
     """The driver's own packages, and others that the change brings along.
 
     What the words ask for stands first, so that the first package carries the driver's version.
     """
-    mine = re.compile("|".join((*family.names, *family.sources)))
-    apart = re.compile("|".join(family.apart))
     asked = [word.partition("=")[0] for word in choice.words]
     place = {name: number for number, name in enumerate(asked)}
     ordered = sorted(after, key=lambda p: (place.get(p.name, len(place)), p.name))
-    own = [
-        p
-        for p in ordered
-        if (mine.fullmatch(p.name) or mine.fullmatch(p.source)) and not apart.fullmatch(p.name)
-    ]
+    own = [p for p in ordered if belongs(p)]
     names = {p.name for p in own}
     others = [p for p in ordered if p.name not in names and _is_new(p, answer)]
     return own, others

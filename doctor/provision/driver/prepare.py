@@ -10,7 +10,7 @@ import msgspec
 from doctor.errors import UsageError
 from doctor.facts import Device, Facts
 from doctor.matrix import Matrix
-from doctor.matrix.packaging import Family, Scheme, family, schemes_for
+from doctor.matrix.packaging import TOOLKIT, Family, Scheme, companion, family, schemes_for
 from doctor.profile.schema import Profile
 from doctor.provision.driver import refuse
 from doctor.provision.driver.ask import (
@@ -32,6 +32,7 @@ from doctor.provision.driver.choose import (
 )
 from doctor.provision.driver.goals import adopted_set, chosen_set, driver_goal
 from doctor.provision.driver.names import asked_for
+from doctor.provision.driver.notes import notes_of
 from doctor.provision.driver.rendered import dnf_steps
 from doctor.provision.driver.sets import HOME, DriverSet, DriverState, Package, Simulation
 from doctor.provision.goal import Goal, parse_goal
@@ -83,6 +84,12 @@ class Scene:
         return f"{found.id} {found.version}".lower() if found else ""
 
     @property
+    def container_engine(self) -> str:
+        """The name of the container engine that is there, "" for none."""
+        found = self.facts.container_engine.value
+        return found.name if found else ""
+
+    @property
     def cards(self) -> tuple[Device, ...]:
         """NVIDIA cards of the machine."""
         return tuple(d for d in self.facts.devices.value or () if d.vendor == "nvidia")
@@ -123,6 +130,7 @@ def wish_of(profile: Profile, scene: Scene, locked: DriverSet | None = None) -> 
     if wanted.policy != "install" or wanted.branch is None:
         return None
     switched = bool(scene.facts.nvidia.nvswitch.value)
+    beside = companion(scene.matrix, TOOLKIT).packages if scene.container_engine else ()
     return Wish(
         branch=wanted.branch,
         modules=refuse.modules_for(scene.cards, wanted.modules, scene.matrix),
@@ -130,6 +138,7 @@ def wish_of(profile: Profile, scene: Scene, locked: DriverSet | None = None) -> 
         version=locked.version if locked else "",
         signed=scene.facts.host.secure_boot.value is True,
         fabric=switched,
+        beside=beside,
     )
 
 
@@ -207,9 +216,10 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
         found,
         needs_key=found.builds and scene.facts.host.secure_boot.value is True,
         starts=bool(scene.cards),
+        engine=scene.container_engine if set(wish.beside) <= set(found.names) else "",
     )
     blockers = (*_faults(choice, scene, answer, busy), *_immovable(found, scene))
-    return Draft(driver_goal(found), blockers, _notes(scene, failed))
+    return Draft(driver_goal(found), blockers, notes_of(scene.facts, scene.matrix, failed))
 
 
 def _rows(
@@ -261,21 +271,12 @@ def _again(goal: Goal, scene: Scene, busy: bool) -> Draft:
         state and wanted and any(_moved(p, state) for p in (*wanted.packages, *wanted.needs))
     )
     users = refuse.of_users(scene.state) if moves and not busy else ()
-    return Draft(goal, tuple(users), _notes(scene, ()))
+    return Draft(goal, tuple(users), notes_of(scene.facts, scene.matrix, ()))
 
 
 def _moved(package: Package, state: DriverState) -> bool:
     now = state.package(package.name)
     return now is None or now.version != package.version
-
-
-def _notes(scene: Scene, failed: Sequence[str]) -> tuple[str, ...]:
-    notes = [f"a repository did not answer: {line}" for line in failed[:2]]
-    if scene.facts.host.platform.value == "container":
-        notes.append("this is a container: the kernel and its modules are those of its host")
-    if not scene.cards:
-        notes.append("no NVIDIA card was found there: the driver cannot be proven on it")
-    return tuple(notes)
 
 
 def _nothing(scene: Scene) -> DriverSet:

@@ -38,7 +38,8 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     packages as they were before, where their files can be had. `patterns` tell names of the
     family, and names that only look so. Without a `scheme` it is what was there before
     doctor came. `purges` tells that settings of what is absent go too: on the way back;
-    `starts` that there are cards, so that modules and services can be started.
+    `starts` that there are cards, so that modules and services can be started. `engine` is the
+    container engine that is to hand GPUs to containers, "" for none.
     """
 
     scheme: str
@@ -56,6 +57,7 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     patterns: tuple[str, str] = ("", "")
     purges: bool = False
     starts: bool = False
+    engine: str = ""
 
     @property
     def all_names(self) -> tuple[str, ...]:

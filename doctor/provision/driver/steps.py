@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from doctor.provision.driver.choose import order_key
-from doctor.provision.driver.services import service_steps
+from doctor.provision.driver.holding import DAEMON
+from doctor.provision.driver.services import container_steps, service_steps
 from doctor.provision.driver.sets import DriverSet, DriverState, Package
 from doctor.provision.driver.telling import driver_variables, file_diffs, present
 from doctor.provision.goal import Goal
@@ -39,11 +40,17 @@ def driver_steps(goal: Goal, state: State) -> tuple[Step, ...]:
         *_install(wanted, there, moved, gone),
         *_module(wanted, there, moved),
         *_hold(goal, state, moved, gone),
+        *container_steps(wanted, _text(state, DAEMON), moved),
         *service_steps(wanted, there, moved, reboots(wanted, there, moved)),
     ]
     if not steps:
         return ()
     return (*_rebooting(steps, wanted, there, moved), _verify(wanted))
+
+
+def _text(state: State, path: str) -> str | None:
+    there = state.files.get(path)
+    return there.text if there else None
 
 
 def to_install(wanted: DriverSet, there: DriverState) -> list[Package]:
@@ -143,7 +150,9 @@ def _release(goal: Goal, state: State, moved: Sequence[Package], gone: Sequence[
     if there is None or not (moved or gone):
         return []
     held = sorted(set(there.holds) & {*(p.name for p in moved), *gone})
-    diffs = file_diffs(goal, state, _SETTINGS)
+    # What somebody else's program was told is brought back with the rest.
+    others = (DAEMON,) if goal.driver and goal.driver.purges else ()
+    diffs = file_diffs(goal, state, (*_SETTINGS, *others))
     if not held and not diffs:
         return []
     return [

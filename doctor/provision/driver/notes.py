@@ -1,0 +1,31 @@
+"""What a person should know before a driver is changed, and that stands in nobody's way. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from doctor.facts import Facts, Version
+from doctor.matrix import Matrix
+from doctor.matrix.packaging import TOOLKIT, companion
+
+
+def notes_of(facts: Facts, matrix: Matrix, failed: Sequence[str]) -> tuple[str, ...]:
+    """Repositories that did not answer, what cannot be proven there, an engine that is too old."""
+    return (*(f"a repository did not answer: {line}" for line in failed[:2]), *_of(facts, matrix))
+
+
+def _of(facts: Facts, matrix: Matrix) -> Iterator[str]:
+    if facts.host.platform.value == "container":
+        yield "this is a container: the kernel and its modules are those of its host"
+    if not any(d.vendor == "nvidia" for d in facts.devices.value or ()):
+        yield "no NVIDIA card was found there: the driver cannot be proven on it"
+    engine = facts.container_engine.value
+    if engine is None:
+        return
+    floor = Version.maybe(companion(matrix, TOOLKIT).floors.get(engine.name))
+    found = engine.version.value
+    if floor is not None and found is not None and found.older_than(floor):
+        yield (
+            f"{engine.name} {found} is too old for the toolkit's description of devices (CDI), "
+            f"which {floor} reads: containers get GPUs by the nvidia runtime only"
+        )
