@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.matrix.packaging import packaging, schemes_for
-from doctor.provision.driver.choose import choose, driver_version, order_key, set_members
+from doctor.provision.driver.choose import (
+    at_one_version,
+    choose,
+    driver_version,
+    order_key,
+    set_members,
+)
 from doctor.provision.driver.names import role_of, successor
+from doctor.provision.driver.services import has_runtime
 from doctor.provision.driver.sets import upstream
 from tests.provision.driver.made import FAMILY, MATRIX, WISH, package, rows, shelf, state
 from tests.provision.driver.repository import Deb, suffixed, unsuffixed
@@ -115,3 +122,27 @@ def test_every_scheme_names_what_to_ask_for_and_says_where_it_comes_from() -> No
         assert row.proprietary
         assert row.systems
         assert row.source
+
+
+def test_the_toolkit_goes_in_at_one_version() -> None:
+    names = ("toolkit", "toolkit-base")
+    offers = rows(
+        Deb("toolkit", "1.19.1-1"), Deb("toolkit", "1.20.0-1"), Deb("toolkit-base", "1.19.1-1")
+    )
+    assert [p.version for p in at_one_version(names, offers)] == ["1.19.1-1", "1.19.1-1"]
+    assert at_one_version(names, rows(Deb("toolkit", "1.20.0-1"))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        (None, False),
+        ("", False),
+        ("[]", False),
+        ("{", False),
+        ('{"runtimes": null}', False),
+        ('{"runtimes": {"nvidia": {}}}', True),
+    ],
+)
+def test_what_docker_is_told(text: str | None, known: bool) -> None:
+    assert has_runtime(text) is known

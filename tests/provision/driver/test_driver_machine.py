@@ -5,11 +5,14 @@ The packages are made up and bear NVIDIA's names; apt, dpkg, systemd and Ansible
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from doctor.provision.playbook import Playbook
+from doctor.provision.target import DOCKER, Target
 from tests.provision.driver.driven import Driven
 from tests.provision.driver.repository import kernel_headers, suffixed, unsuffixed
 from tests.provision.machine import docker_engine, machine, systemd_image
@@ -144,3 +147,17 @@ def test_what_is_refused(gpu: Driven, tmp_path: Path) -> None:
     assert planned.status == 0, planned.err
     assert "595.91.07" in lock.read_text()
     assert gpu.plan(gpu.profile(595), "--lock", str(lock)).json["version"] == "595.91.07"
+
+
+def test_docker_is_told_and_loses_nothing(gpu: Driven, tmp_path: Path) -> None:
+    path, before = "/etc/docker/daemon.json", '{"log-driver": "local", "features": {"x": true}}'
+    gpu.machine.run("mkdir", "-p", "/etc/docker")
+    gpu.machine.run("tee", path, text=before)
+    book = Playbook(Target(DOCKER, gpu.machine.name), tmp_path)
+    told = {"nvidia_container_toolkit_engine": "docker"}
+    first = book.play("once", "nvidia_container_toolkit", told)
+    assert (first.failure, first.changed) == ("", 1)
+    after = json.loads(gpu.machine.run("cat", path))
+    assert after["runtimes"]["nvidia"]["path"] == "nvidia-container-runtime"
+    assert after == {**json.loads(before), "runtimes": after["runtimes"]}
+    assert book.play("again", "nvidia_container_toolkit", told).changed == 0
