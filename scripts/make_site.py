@@ -115,14 +115,14 @@ def write_causes(pages: Path, matrix: Matrix) -> Iterator[str]:
     yield "      - All causes: causes/index.md"
     for name, row in matrix.causes.items():
         (folder / f"{name}.md").write_text("\n".join(_cause(name, matrix)) + "\n")
-        rows.append(f"| [{name}]({name}.md) | {row.rung or 'none'} | {_cell(row.text)} |")
+        rows.append(f"| [{name}]({name}.md) | {_rung(row.rung)} | {_cell(row.text)} |")
         yield f"      - {name}: causes/{name}.md"
     (folder / "index.md").write_text("\n".join(rows) + "\n")
 
 
 def _cause(name: str, matrix: Matrix) -> Iterator[str]:
     row = matrix.causes[name]
-    yield from (f"# {name}", "", row.text, "", f"- Mended at: {row.rung or 'no rung'}")
+    yield from (f"# {name}", "", row.text, "", f"- Mended at: {_rung(row.rung)}")
     brings = symptoms(name, matrix)
     for words, names in (("Look first", row.after), ("Brings along", brings)):
         if names:
@@ -132,6 +132,11 @@ def _cause(name: str, matrix: Matrix) -> Iterator[str]:
         yield from ("", f"## {rule.code}: {page.summary}", "", f"Severity: {rule.severity.value}.")
         for heading, text in page.sections.items():
             yield from ("", f"**{heading}.** {_plain(text)}")
+
+
+def _rung(name: str | None) -> str:
+    """Causes without a rung are no fault of the environment."""
+    return "none" if name in (None, "null") else str(name)
 
 
 def _plain(text: str) -> str:
