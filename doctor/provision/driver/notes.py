@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from doctor.facts import Facts, Version
 from doctor.matrix import Matrix
-from doctor.matrix.packaging import TOOLKIT, companion
+from doctor.matrix.packaging import TOOLKIT, companion, repository_for
+from doctor.provision.driver.choose import Wish
+from doctor.provision.driver.rendered import repository_url
 
 
 def notes_of(facts: Facts, matrix: Matrix, failed: Sequence[str]) -> tuple[str, ...]:
@@ -29,3 +31,23 @@ def _of(facts: Facts, matrix: Matrix) -> Iterator[str]:
             f"{engine.name} {found} is too old for the toolkit's description of devices (CDI), "
             f"which {floor} reads: containers get GPUs by the nvidia runtime only"
         )
+
+
+def unoffered(wish: Wish, names: Sequence[str], failed: Sequence[str]) -> str:
+    """No repository has what is wanted: which names were looked for."""
+    exact = f" at {wish.version}" if wish.version else ""
+    floor = f", {wish.minimum} or later" if wish.minimum else ""
+    why = f" ({failed[0]})" if failed else ""
+    return (
+        f"no repository of that machine offers branch {wish.branch}{floor}{exact} with "
+        f"{wish.modules} modules: looked for {', '.join(dict.fromkeys(names))}{why}"
+    )
+
+
+def elsewhere(system: str, facts: Facts, matrix: Matrix) -> str:
+    """NVIDIA's repository for the system, which a person may add; "" if none is known."""
+    found = repository_for(matrix, system)
+    if found is None:
+        return ""
+    key = f", signed by a key whose id ends in {found.key[-8:]}" if found.key else ""
+    return f". NVIDIA's is {repository_url(found, facts, matrix)}{key}"

@@ -10,7 +10,14 @@ import msgspec
 from doctor.errors import UsageError
 from doctor.facts import Device, Facts
 from doctor.matrix import Matrix
-from doctor.matrix.packaging import TOOLKIT, Family, Scheme, companion, family, schemes_for
+from doctor.matrix.packaging import (
+    TOOLKIT,
+    Family,
+    Scheme,
+    companion,
+    family,
+    schemes_for,
+)
 from doctor.profile.schema import Profile
 from doctor.provision.driver import refuse
 from doctor.provision.driver.ask import (
@@ -32,7 +39,7 @@ from doctor.provision.driver.choose import (
 )
 from doctor.provision.driver.goals import adopted_set, chosen_set, driver_goal
 from doctor.provision.driver.names import asked_for
-from doctor.provision.driver.notes import notes_of
+from doctor.provision.driver.notes import elsewhere, notes_of, unoffered
 from doctor.provision.driver.rendered import dnf_steps
 from doctor.provision.driver.sets import HOME, DriverSet, DriverState, Package, Simulation
 from doctor.provision.goal import Goal, parse_goal
@@ -207,7 +214,7 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
     stay = msgspec.structs.replace(wish, version=wish.version or there)
     choice = choose(schemes, stay, shelf) or choose(schemes, wish, shelf)
     if choice is None:
-        return Draft(driver_goal(_nothing(scene)), (_unoffered(schemes, wish, failed),))
+        return Draft(driver_goal(_nothing(scene)), (_unoffered(schemes, wish, scene, failed),))
     answer = simulate(scene.target, choice.words, ())
     rows = _rows(answer, scene, offers, names)
     shelf = msgspec.structs.replace(shelf, offers=rows)
@@ -220,6 +227,12 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
     )
     blockers = (*_faults(choice, scene, answer, busy), *_immovable(found, scene))
     return Draft(driver_goal(found), blockers, notes_of(scene.facts, scene.matrix, failed))
+
+
+def _unoffered(schemes: Sequence[Scheme], wish: Wish, scene: Scene, failed: Sequence[str]) -> str:
+    names = [n for s in schemes for n in asked_for(s, wish.branch, wish.modules, "", False)[:1]]
+    where = elsewhere(scene.system, scene.facts, scene.matrix)
+    return unoffered(wish, names, failed) + where
 
 
 def _rows(
@@ -250,17 +263,6 @@ def _immovable(found: DriverSet, scene: Scene) -> tuple[str, ...]:
     if scene.state.free_mib and need > scene.state.free_mib:
         texts.append(f"{need} MiB are needed for packages, {scene.state.free_mib} MiB are free")
     return tuple(texts)
-
-
-def _unoffered(schemes: Sequence[Scheme], wish: Wish, failed: Sequence[str]) -> str:
-    names = [n for s in schemes for n in asked_for(s, wish.branch, wish.modules, "", False)[:1]]
-    exact = f" at {wish.version}" if wish.version else ""
-    why = f" ({failed[0]})" if failed else ""
-    floor = f", {wish.minimum} or later" if wish.minimum else ""
-    return (
-        f"no repository of that machine offers branch {wish.branch}{floor}{exact} with "
-        f"{wish.modules} modules: looked for {', '.join(dict.fromkeys(names))}{why}"
-    )
 
 
 def _again(goal: Goal, scene: Scene, busy: bool) -> Draft:
