@@ -25,6 +25,8 @@ from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import Holder, holders
 from doctor.rules.installing import install_build
+from doctor.rules.software import software
+from doctor.rules.source_tree import next_release
 
 
 @rule("CUD101", cause="cc-not-in-binary", severity=Severity.ERROR, gate=True)
@@ -79,15 +81,21 @@ def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> It
         evidence=(cards.evidence(device, matrix), holder.evidence),
         remedies=_builds_for(case, matrix, holder, card),
         sources=holder.sources,
-        severity=_severity(case, holder),
+        severity=_severity(case, matrix, holder),
     )
 
 
-def _severity(case: Case, holder: Holder) -> Severity | None:
+def _severity(case: Case, matrix: Matrix, holder: Holder) -> Severity | None:
     """What is optional can be missed; beside a nightly torch the rest is often built locally."""
     torch = case.scope.torch.value
-    is_doubtful = holder.is_assumed and torch is not None and torch.version.is_prerelease
-    return Severity.WARNING if is_doubtful or not holder.is_core else None
+    is_local = torch is not None and torch.version.is_prerelease
+    is_local = is_local or _is_source_tree(matrix, holder, case)
+    return Severity.WARNING if (holder.is_assumed and is_local) or not holder.is_core else None
+
+
+def _is_source_tree(matrix: Matrix, holder: Holder, case: Case) -> bool:
+    found = software(matrix, holder.name, holder.version)
+    return next_release(case, matrix, found) is not None
 
 
 def _builds_for(

@@ -15,6 +15,7 @@ from doctor.rules.builds import CudaBuild
 from doctor.rules.decide import each, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.software import engine
+from doctor.rules.source_tree import next_release
 
 _SUFFIXED = re.compile(r"nvidia-([a-z-]+)-cu(\d{2})")
 # Libraries whose packages carry the major in their name for every major, and that torch needs.
@@ -153,9 +154,21 @@ def _packaged(case: Case, matrix: Matrix, torch: CudaBuild, name: str) -> Iterat
     )
     sources = build.sources if build else ()
     fault = _mismatch(build.label if build else name, f"CUDA {cuda}", fact, torch, sources)
-    # An image is made in one piece: there a version without a label may be any build.
-    is_doubtful = build is not None and build.assumed and case.scope.kind in ("container", "image")
+    is_doubtful = build is not None and build.assumed and _may_be_any_build(case, matrix)
     yield replace(fault, severity=Severity.WARNING) if is_doubtful else fault
+
+
+def _may_be_any_build(case: Case, matrix: Matrix) -> bool:
+    """A version without a label tells the build only of what came from the default index.
+
+    An image is made in one piece, and beside a source tree the kernels are picked by hand.
+    """
+    if case.scope.kind in ("container", "image"):
+        return True
+    try:
+        return next_release(case, matrix, engine(case, matrix)) is not None
+    except NotApplicable:
+        return False
 
 
 def _mismatch(

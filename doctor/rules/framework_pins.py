@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Package, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.software import Software, admits, engine, software, torch_version
+from doctor.rules.source_tree import next_release
 
 # Built against one torch, or against the engine's own release: another one does not load.
 COMPANIONS = (
@@ -76,7 +79,9 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: install the pinned versions; to use another torch, take the release of the
         engine that pins it, or build the engine from source.
     Silent when: the engine is a vendor's or a source build, torch is a vendor's own, the
-        host is a Jetson, or the version is stated too loosely to decide.
+        host is a Jetson, or the version is stated too loosely to decide. Where all that is
+        installed is what a later release pins, the engine is likely a source tree between
+        the two: a warning.
     Sources: METADATA of the release (rows in the matrix).
     """
     _applies(case, matrix)
@@ -93,7 +98,9 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
             if spec:
                 unmet[name] = (package, spec)
     if unmet:
-        yield _pin_fault(found, unmet)
+        fault = _pin_fault(found, unmet)
+        ahead = next_release(case, matrix, found)
+        yield _of_next(fault, found, ahead) if ahead else fault
 
 
 def _unmet_spec(found: Software, name: str, version: Version) -> str:
@@ -102,6 +109,12 @@ def _unmet_spec(found: Software, name: str, version: Version) -> str:
     if not specs or "" in specs:
         return ""
     return specs[0] if all(admits(spec, version) is False for spec in specs) else ""
+
+
+def _of_next(fault: Fault, found: Software, ahead: Release) -> Fault:
+    told = f"what is installed is what {found.name} {ahead.version} pins"
+    evidence = (*fault.evidence, Evidence(f"{told}: a source tree between the two?", found.at))
+    return replace(fault, severity=Severity.WARNING, evidence=evidence)
 
 
 def _pin_fault(found: Software, unmet: dict[str, tuple[Package, str]]) -> Fault:

@@ -39,7 +39,7 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
         claim = match.claim
         refused = claim.value == "unsupported" and sure
         own_build = bool(case.scope.variants.get(found.name) or case.scope.image.ref)
-        if claim.value == "variant" and own_build:
+        if own_build and (claim.value == "variant" or claim.key != "jetson"):
             continue
         yield Fault(
             f"{found.label} on a Jetson: {claim.text}",
