@@ -23,6 +23,7 @@ _PROGRAMS = {
     "tritonserver": "tritonserver",
     "mindieservice_daemon": "mindie",
     "mindie_llm_backend_connector": "mindie",
+    "mindie_llm_server": "mindie",
     "mlx_lm.server": "mlx",
 }
 _VERBS = {

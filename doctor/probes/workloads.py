@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from doctor.facts import Missing, Reading, Scope, Version, Workload, missing, seen
-from doctor.probes import limits, model_files, process_maps
+from doctor.probes import limits, mindie, model_files, process_maps
 from doctor.probes.engine_names import distributions_of
 from doctor.probes.host import Host
 from doctor.probes.launch_arguments import from_environment, parse_arguments
@@ -49,16 +49,23 @@ def _scope_of(process: EngineProcess, scopes: tuple[Scope, ...]) -> Optional[Sco
 def _workload(
     host: Host, process: EngineProcess, env: Reading[dict[str, str]], scope: Optional[Scope]
 ) -> Workload:
-    args = _arguments(process, env)
+    proc = f"/proc/{process.pid}"
+    inside = RootedHost(f"{proc}/root", host, env.value) if process.container else host
+    folder = host.link(f"{proc}/cwd").value or ""
+    args, version = _arguments(process, env), _version(process.engine, scope, env)
+    if process.engine == "mindie":
+        install = mindie.install_folder(inside, process.argv[0], folder)
+        args = mindie.read_arguments(inside, install, env.value or {})
+        version = version if version.is_known else mindie.read_version(install)
     return Workload(
         id=f"{process.engine}:{process.pid}",
         engine=process.engine,
         scope=scope.id if scope else "host",
         pid=process.pid,
-        version=_version(process.engine, scope, env),
+        version=version,
         args=args,
         env=env,
-        model=_model(host, process, args.value or {}, env.value or {}),
+        model=model_files.read(inside, process.engine, args.value or {}, env.value or {}, folder),
         limits=limits.of_process(host, process.pid),
         libraries=process_maps.read(host, (process.pid, *process.parts)),
     )
@@ -71,15 +78,6 @@ def _arguments(process: EngineProcess, env: Reading[dict[str, str]]) -> Reading[
         return missing(Missing.NOT_READABLE, f"{at}: the process is named {process.title[:60]}")
     stated = from_environment(process.engine, env.value or {})
     return seen({**stated, **parse_arguments(process.engine, process.argv)}, at)
-
-
-def _model(
-    host: Host, process: EngineProcess, args: dict[str, Any], env: dict[str, str]
-) -> Reading[dict[str, Any]]:
-    """The files of the model where the engine sees them."""
-    proc = f"/proc/{process.pid}"
-    inside = RootedHost(f"{proc}/root", host, env) if process.container else host
-    return model_files.read(inside, process.engine, args, env, host.link(f"{proc}/cwd").value or "")
 
 
 def _version(engine: str, scope: Optional[Scope], env: Reading[dict[str, str]]) -> Reading[Version]:

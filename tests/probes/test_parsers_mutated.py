@@ -132,6 +132,7 @@ _WRITTEN = (
     "7f00-7f01 r--p 00000000 08:01 99 /usr/lib/libcuda.so.1 (deleted)\n",
     '{"metadata": {"total_size": 9}, "weight_map": {"a": "m-1.safetensors"}}',
     '{"architectures": ["X"], "text_config": {"hidden_size": 9}, "quantization_config": {}}',
+    '{"BackendConfig": {"ModelDeployConfig": {"maxSeqLen": 9, "ModelConfig": [{"worldSize": 1}]}}}',
     "machdep.cpu.brand_string: Apple M3\nhw.memsize: 137438953472\n",
     "<key>ProductVersion</key>\n<string>15.2</string>",
     "[ 1.0] NVRM: Xid (PCI:0000:18:00): 79, pid=7, GPU has fallen off the bus.\n",

@@ -239,3 +239,35 @@ def test_a_tree_has_no_processes(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     assert read_workloads(RootedHost(str(tmp_path)), (), ()) == ((), ())
     assert collect(RootedHost(str(tmp_path)), Options()).workloads == ()
+
+
+MINDIE = """{"ServerConfig": {"port": 1025}, "BackendConfig": {"ModelDeployConfig": {
+ "maxSeqLen": 2560,
+ "ModelConfig": [{"modelName": "q", "modelWeightPath": "/data/q", "worldSize": 8}]}}}
+"""
+
+
+def test_mindie_takes_its_options_from_a_file(tmp_path: Path) -> None:
+    home = "/usr/local/Ascend/mindie/2.0.RC1/mindie-service"
+    host = write_host(
+        tmp_path,
+        {
+            "/proc/12/cmdline": "./bin/mindieservice_daemon\0",
+            f"{home}/bin/mindieservice_daemon": "",
+            f"{home}/conf/config.json": MINDIE,
+            "/data/q/config.json": "{}",
+        },
+        links={
+            "/proc/12/cwd": "/usr/local/Ascend/mindie/latest/mindie-service",
+            "/usr/local/Ascend/mindie/latest": "2.0.RC1",
+        },
+    )
+    (work,) = collect(host, Options()).workloads
+    assert work.args.value == {
+        "model": "/data/q",
+        "served_model_name": "q",
+        "tensor_parallel_size": 8,
+        "max_model_len": 2560,
+    }
+    assert str(work.version.value) == "2.0.RC1"
+    assert work.model.known("model")["missing_files"] == ["model.safetensors"]
