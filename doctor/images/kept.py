@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from typing import IO, cast
 
-from doctor.binaries.contents import Contents, read_stream
+from doctor.binaries.contents import read_stream
 from doctor.binaries.elf import Elf
 from doctor.binaries.sources import BinaryUnreadable
 from doctor.images.tar import Kind, Member, TarReader
@@ -19,6 +20,7 @@ from doctor.images.tree import Entry
 _HEAD = 48 << 20
 _MOST_ON_DISK = 4 << 30
 _CHUNK = 1 << 20
+_LOAD = 1  # PT_LOAD
 _LIBRARY = re.compile(r"\.so(?:\.\d+)*$|^(?:python3?(?:\.\d+)?|ptxas(?:-\w+)?)$")
 _SMALL_TEXT = 4 << 20
 _SCRIPT = 64 << 10
@@ -74,33 +76,48 @@ class Keeper:
         first = reader.read(min(_CHUNK, member.size))
         if not first.startswith(b"\x7fELF"):
             return
-        if self._left < min(member.size, _HEAD):
-            entry.seen = Contents(unreadable="the image has too many libraries")
+        head, late = _tables(first, member.size)
+        if self._left < head:
+            # Symbols of this one cannot be looked up; all else is read as it passes.
+            entry.seen = read_stream(_Passing(first, member.size, reader).open, member.size)
             return
-        with open(self._new_copy(entry), "w+b") as copy:
-            copy.truncate(member.size)
+        with open(self._new_copy(entry), "w+b") as file:
+            file.truncate(member.size)
+            copy = _Copy(file, head, ((0, head), *late))
             passing = _Passing(first, member.size, reader, copy)
             entry.seen = read_stream(passing.open, member.size)
             passing.finish()
             self._left -= passing.written
 
 
+@dataclass(frozen=True)
+class _Copy:
+    """A copy with holes: its start up to `head` and the other `ranges` (offset, length)."""
+
+    file: IO[bytes]
+    head: int
+    ranges: tuple[tuple[int, int], ...]
+
+
 class _Passing:
     """A library on its way through: what is needed later is copied, the rest left as a hole."""
 
-    def __init__(self, first: bytes, size: int, reader: TarReader, copy: IO[bytes]) -> None:
+    def __init__(
+        self, first: bytes, size: int, reader: TarReader, copy: _Copy | None = None
+    ) -> None:
         self._first = first
         self._size = size
         self._reader = reader
         self._copy = copy
         self._position = 0
-        self._wanted = [(0, _HEAD), *_late_tables(first, size)]
         self._opened = False
         self.written = 0
 
     def open(self) -> IO[bytes]:
         """The stream itself; later, the head that was copied."""
         if self._opened:
+            if self._copy is None:
+                raise BinaryUnreadable("its tables lie behind each other in a stream")
             return cast(IO[bytes], _Head(self._copy))
         self._opened = True
         return cast(IO[bytes], self)
@@ -108,12 +125,8 @@ class _Passing:
     def read(self, length: int) -> bytes:
         """The next bytes."""
         data, self._first = (self._first or self._reader.read(length)), b""
-        for start, size in self._wanted:
-            low, high = max(start, self._position), min(start + size, self._position + len(data))
-            if low < high:
-                self._copy.seek(low)
-                self._copy.write(data[low - self._position : high - self._position])
-                self.written += high - low
+        if self._copy is not None:
+            self._keep(data, self._copy)
         self._position += len(data)
         return data
 
@@ -122,24 +135,34 @@ class _Passing:
 
     def finish(self) -> None:
         """Read on to the last byte that is to be copied, if the reading ended before."""
-        end = min(self._size, max(start + size for start, size in self._wanted))
+        ranges = self._copy.ranges if self._copy else ()
+        end = min(self._size, max((start + size for start, size in ranges), default=0))
         while self._position < end and self.read(_CHUNK):
             pass
+
+    def _keep(self, data: bytes, copy: _Copy) -> None:
+        for start, size in copy.ranges:
+            low, high = max(start, self._position), min(start + size, self._position + len(data))
+            if low < high:
+                copy.file.seek(low)
+                copy.file.write(data[low - self._position : high - self._position])
+                self.written += high - low
 
 
 class _Head:
     """The copied start of a library, for readers that go back; behind it lies nothing."""
 
-    def __init__(self, copy: IO[bytes]) -> None:
-        copy.flush()
-        self._copy = copy
+    def __init__(self, copy: _Copy) -> None:
+        copy.file.flush()
+        self._file = copy.file
+        self._end = copy.head
         self._position = 0
 
     def read(self, length: int) -> bytes:
-        if self._position >= _HEAD:
+        if self._position >= self._end:
             raise BinaryUnreadable("its tables lie behind each other in a stream")
-        self._copy.seek(self._position)
-        data = self._copy.read(min(length, _HEAD - self._position))
+        self._file.seek(self._position)
+        data = self._file.read(min(length, self._end - self._position))
         self._position += len(data)
         return data
 
@@ -160,8 +183,16 @@ class _FirstBytes:
         return self._data[offset : offset + length]
 
 
-def _late_tables(first: bytes, size: int) -> tuple[tuple[int, int], ...]:
+def _tables(first: bytes, size: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """How much of the start to copy, and which ranges behind it.
+
+    Linkers put the tables of symbols into the first segment that is loaded.
+    """
+    most = min(size, _HEAD)
     try:
-        return Elf(_FirstBytes(first, size)).late_tables()
+        file = Elf(_FirstBytes(first, size))
+        loaded = next((s for s in file.segments if s.kind == _LOAD), None)
+        head = min(most, max(loaded.offset + loaded.size, _CHUNK)) if loaded else most
+        return head, file.late_tables()
     except BinaryUnreadable:
-        return ()
+        return most, ()

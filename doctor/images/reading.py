@@ -16,6 +16,7 @@ from doctor.images.tar import Stream, TarReader
 from doctor.images.tree import ImageTree
 
 LIMIT_S = 1800.0
+_DISK = "/var/tmp"  # noqa: S108 - a private folder is made in it
 
 
 def ignore_progress(done: int, total: int, name: str) -> None:
@@ -47,7 +48,8 @@ def read_image(
     where the engine does not answer.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="doctor-image-"))
+        scratch = tempfile.TemporaryDirectory(prefix="doctor-image-", dir=_scratch())
+        folder = stack.enter_context(scratch)
         config, layers = open_image(ref, stack)
         tree, keeper = ImageTree(), Keeper(folder)
         meter = Meter(progress, limit_s)
@@ -55,6 +57,12 @@ def read_image(
             tree.begin_layer()
             _fill(tree, keeper, unpacked(Metered(layer, meter)), meter)
         yield Opened(ref, config, tree, keeper)
+
+
+def _scratch() -> str | None:
+    """Where copies lie: not in memory, as /tmp does on many systems, unless that is wanted."""
+    usable = os.path.isdir(_DISK) and os.access(_DISK, os.W_OK | os.X_OK)
+    return _DISK if usable and not os.environ.get("TMPDIR") else None
 
 
 def is_file(ref: str) -> bool:

@@ -158,7 +158,6 @@ def test_pushed_and_pulled_by_digest(built: str, registry: str) -> None:
     call("docker", "pull", "-q", image)
     try:
         doctor("image", "verify", image, "--digest", image.rpartition("@")[2])
-        doctor("image", "verify", image, "--digest", "sha256:" + "0" * 64, status=1)
     finally:
         call("docker", "rmi", image)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +273,26 @@ def test_a_host_without_cards_needs_no_gpu_runtime(tmp_path: Path) -> None:
     facts = with_image(bare, image)
     found = diagnose(facts, load_matrix(), Request(scopes=(image.scope.id,)))
     assert "container-runtime" not in causes(found.targets[0])
+
+
+def test_where_no_copy_fits_on_the_disk_all_but_symbols_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, data = "torch/lib/libtorch_cuda.so", (SAMPLES / "plain.so").read_bytes()
+    image = save(tmp_path / "i.tar", _torch_with(system(), (name, data)))
+    monkeypatch.setattr("doctor.images.kept._MOST_ON_DISK", 4096)
+    with read_image(str(image)) as opened:
+        found = opened.host.contents(f"/{SITE}/{name}")
+        assert opened.host.local_path(f"/{SITE}/{name}") is None
+    assert found == read_file(str(SAMPLES / "plain.so"), thorough=True)
+
+
+def test_copies_of_libraries_are_small(tmp_path: Path) -> None:
+    code = {".nv_fatbin": (1, bytes(80 << 20))}
+    big = Library(defines=("f",), sections=code).write(tmp_path / "big.so").read_bytes()
+    image = save(tmp_path / "i.tar", Layer().file("usr/lib/big.so", big))
+    with read_image(str(image)) as opened:
+        copy = opened.host.local_path("/usr/lib/big.so")
+        assert copy is not None
+        assert os.stat(copy).st_blocks * 512 < 60 << 20
+        assert os.stat(copy).st_size == len(big)
