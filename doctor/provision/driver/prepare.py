@@ -42,6 +42,7 @@ from doctor.provision.driver.names import asked_for
 from doctor.provision.driver.notes import elsewhere, notes_of, unoffered
 from doctor.provision.driver.rendered import dnf_steps
 from doctor.provision.driver.sets import HOME, DriverSet, DriverState, Package, Simulation
+from doctor.provision.driver.steps import lost, to_install
 from doctor.provision.goal import Goal, parse_goal
 from doctor.provision.step import Step
 from doctor.provision.target import Target
@@ -267,18 +268,19 @@ def _immovable(found: DriverSet, scene: Scene) -> tuple[str, ...]:
 
 def _again(goal: Goal, scene: Scene, busy: bool) -> Draft:
     """What was chosen before: what is damaged comes from where it came from."""
-    state = read_driver_state(scene.target, goal).driver
-    wanted = goal.driver
-    moves = bool(
-        state and wanted and any(_moved(p, state) for p in (*wanted.packages, *wanted.needs))
-    )
-    users = refuse.of_users(scene.state) if moves and not busy else ()
-    return Draft(goal, tuple(users), notes_of(scene.facts, scene.matrix, ()))
-
-
-def _moved(package: Package, state: DriverState) -> bool:
-    now = state.package(package.name)
-    return now is None or now.version != package.version
+    state, wanted = read_driver_state(scene.target, goal).driver, goal.driver
+    notes = notes_of(scene.facts, scene.matrix, ())
+    moved = to_install(wanted, state) if state and wanted else []
+    if not moved or state is None or wanted is None:
+        return Draft(goal, (), notes)
+    # What is there instead must be had again too, should the change fail.
+    offers, failed = read_offers(scene.target, scene.family, ())
+    known = {(p.name, p.version): p for p in offers}
+    instead = [known.get((p.name, p.version)) for p in lost(wanted, state, moved)]
+    replaced = tuple(dict.fromkeys((*wanted.replaced, *(p for p in instead if p))))
+    goal = msgspec.structs.replace(goal, driver=msgspec.structs.replace(wanted, replaced=replaced))
+    users = () if busy else refuse.of_users(scene.state)
+    return Draft(goal, tuple(users), notes_of(scene.facts, scene.matrix, failed))
 
 
 def _nothing(scene: Scene) -> DriverSet:

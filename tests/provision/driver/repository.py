@@ -6,6 +6,7 @@ into the folder of the running kernel.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import subprocess
 import tarfile
@@ -76,7 +77,7 @@ class Deb:
 
 def _tar(files: dict[str, tuple[str, int]]) -> bytes:
     buffer = BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.GNU_FORMAT) as archive:
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         folders: set[str] = set()
         for path in files:
             parts = path.split("/")[:-1]
@@ -90,7 +91,8 @@ def _tar(files: dict[str, tuple[str, int]]) -> bytes:
             entry = tarfile.TarInfo(f"./{path}")
             entry.size, entry.mode, entry.mtime = len(data), mode, EPOCH
             archive.addfile(entry, BytesIO(data))
-    return buffer.getvalue()
+    # The same content gives the same bytes, whenever it is packed.
+    return gzip.compress(buffer.getvalue(), mtime=EPOCH)
 
 
 def deb_bytes(deb: Deb) -> bytes:
