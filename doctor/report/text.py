@@ -174,7 +174,8 @@ class _Page:
             until = f", until {hidden.until}" if hidden.until else ""
             what = f"{hidden.finding.cause} [{hidden.finding.code}] of {hidden.target}"
             lines += self._field("ignored", clean_line(f"{what}: {hidden.reason}{until}", 1000))
-        for note in self.report.notes:
+        contradictions = self.report.facts.notes if self.style.verbose else ()
+        for note in (*self.report.notes, *contradictions):
             lines += self._field("note", clean_line(note, 1000))
         return ["", *lines] if lines else []
 

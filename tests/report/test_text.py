@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -52,6 +53,14 @@ def test_the_last_lines_name_the_cause() -> None:
 
 def test_a_pass_says_what_was_not_known() -> None:
     assert re.search(r"^pass; \d+ rules? lacked a fact", text(load("healthy"), Style()), re.M)
+
+
+def test_what_sources_say_differently_stands_in_the_long_report() -> None:
+    report = load("healthy")
+    said = "the number of NPUs is 7 (DCMI) or 8 (npu-smi info): took the first"
+    report = replace(report, facts=replace(report.facts, notes=(said,)))
+    assert said in " ".join(text(report, Style(verbose=True)).split())
+    assert "took the first" not in text(report, Style())
 
 
 def test_colour_follows_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
