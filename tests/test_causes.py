@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -62,6 +63,12 @@ def test_inputs_are_formats_and_fill_what_no_probe_does() -> None:
     assert set(TABLE["inputs"].values()) <= names
     assert not PROBED & set(TABLE["inputs"])
     assert all(_exists(path) for path in TABLE["inputs"])
+
+
+def test_the_documentation_names_what_no_probe_reads() -> None:
+    text = (HERE.parent / "docs/facts.md").read_text()
+    rows = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \|$", text, re.MULTILINE)
+    assert dict(rows) == TABLE["inputs"]
 
 
 def _exists(path: str) -> bool:
