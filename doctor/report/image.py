@@ -63,7 +63,7 @@ def render_built(built: Built) -> str:
 
 def render_verified(found: Verified, style: Style) -> str:
     """One point a line, then the verdict."""
-    lines = [found.config.ref]
+    lines = [clean_line(found.config.ref)]
     for point in found.points:
         word, colour = _MARKS[point.passed]
         mark = paint(style, f"{word:<5}", colour)
