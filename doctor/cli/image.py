@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -122,14 +123,13 @@ def sbom(reference: str, output: str, image_limit: float) -> None:
     from doctor.images.parts import read_parts
     from doctor.images.reading import read_image
     from doctor.images.sbom import render
-    from doctor.named_files import write_named
-    from doctor.report.output import emit
+    from doctor.report.output import emit, write_whole
     from doctor.report.progress import ByteProgress
 
     with ByteProgress(sys.stderr) as shown, read_image(reference, shown, image_limit) as opened:
         text = render(opened.config, read_parts(opened))
     if output:
-        write_named(output, text)
+        write_whole(Path(output), text)
     else:
         emit(text)
 

@@ -59,6 +59,7 @@ def test_lists_of_parts_and_verification(
     parts = tmp_path / "parts.json"
     assert run(["image", "sbom", image, "-o", str(parts)]) == 0
     assert json.loads(parts.read_text())["bomFormat"] == "CycloneDX"
+    assert run(["image", "sbom", image, "-o", str(tmp_path / "no" / "parts.json")]) == 2
     assert run(["image", "verify", image, "--sbom", str(parts), "--json"]) == 1
     points = {p["name"]: p["passed"] for p in json.loads(capsys.readouterr().out)["points"]}
     assert points["parts"] is True
