@@ -17,8 +17,9 @@ class Means(Struct, frozen=True):
     `copy_wheels` if they must be carried to the machine. `libraries` are packages of the
     distribution to install first, `engine_packages` those of a container engine, whose unit
     is `engine_service`; `engine_tried` if a test has installed it so. `python_name` is a
-    Python of uv's that is missing there, to be packed into `python_archive` first. `model_cache` is a folder on this machine for a model of a hub,
-    `model_fetched` if it is whole; with `link_model` the service's files may be the same.
+    Python of uv's that is missing there, to be packed into `python_archive` first.
+    `model_cache` is a folder on this machine for a model of a hub, `model_fetched` if it is
+    whole; with `link_model` the service's files may be the same.
     """
 
     python: str
