@@ -113,7 +113,7 @@ def _with_profile(recipe: Recipe, name: str, matrix: Matrix) -> Recipe:
             f"{recipe.spec.name} is the vendor's image: it takes no packages of {profile.name}",
             "pass the profile's arguments when it is run: doctor profile show --emit compose",
         )
-    return replace(recipe, lock=_locked(recipe, profile, matrix))
+    return replace(recipe, other=_locked(recipe, profile, matrix))
 
 
 def _locked(recipe: Recipe, profile: Profile, matrix: Matrix) -> Lock:

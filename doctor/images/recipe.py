@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -54,11 +55,17 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One folder of images/; `lock` is that of its packages, None for a vendor's image."""
+    """One folder of images/; `other` is a lock in place of its own."""
 
     spec: Spec
     folder: Path
-    lock: Lock | None = None
+    other: Lock | None = None
+
+    @cached_property
+    def lock(self) -> Lock | None:
+        """The lock of its packages, None for a vendor's image. Raises UsageError."""
+        path = self.folder / "stack.lock"
+        return self.other or (read_lock(path) if path.is_file() else None)
 
     @property
     def containerfile(self) -> str:
@@ -97,8 +104,7 @@ def read_recipe(name: str) -> Recipe:
         spec = msgspec.convert(data, Spec, strict=False)
     except (msgspec.ValidationError, yaml.YAMLError) as fault:
         raise UsageError(f"images/{name}/image.yaml: {fault}", "reinstall llm-doctor") from None
-    lock = folder / "stack.lock"
-    return Recipe(spec, folder, read_lock(lock) if lock.is_file() else None)
+    return Recipe(spec, folder)
 
 
 def reference_of(name: str) -> str:
