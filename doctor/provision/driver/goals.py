@@ -18,6 +18,7 @@ from doctor.provision.driver.holding import (
     preferences_text,
 )
 from doctor.provision.driver.sets import (
+    ADOPTED,
     HOME,
     NAME,
     OPEN,
@@ -148,16 +149,18 @@ def adopted_set(profile: Profile, version: str, state: DriverState, family: Fami
     members = set_members(state.packages, family)
     own = sorted(state.packages, key=lambda p: (p not in members, p.name))
     names = {p.name for p in own}
+    # Who only holds a driver builds no module and starts no service.
+    wants_it = profile.driver.policy == "install"
     is_open = any("open" in name.split("-") for name in names)
     return DriverSet(
-        scheme="installed",
+        scheme=ADOPTED,
         branch=branch_of(version),
         modules=OPEN if is_open else PROPRIETARY,
         version=version,
         packages=tuple(own),
         holds=_holds(profile, own, ()),
-        builds=any("dkms" in name for name in names),
-        units=_units(own, False),
+        builds=wants_it and any("dkms" in name for name in names),
+        units=_units(own, False) if wants_it else (),
         patterns=_patterns(family),
     )
 

@@ -13,7 +13,7 @@ from enum import Enum
 from msgspec import Struct
 
 from doctor.facts import Facts, Reading, Version
-from doctor.provision.driver.sets import DriverSet, DriverState
+from doctor.provision.driver.sets import ADOPTED, DriverSet, DriverState
 from doctor.provision.driver.steps import to_install
 
 _MANAGER = "nvidia-fabricmanager"
@@ -36,7 +36,20 @@ class Shown(Struct, frozen=True):
 
 
 def layers(wanted: DriverSet, state: DriverState, facts: Facts) -> tuple[Shown, ...]:
-    """All layers from the bottom up. Pure."""
+    """All layers from the bottom up; a driver that was only held need not work. Pure."""
+    shown = _layers(wanted, state, facts)
+    if wanted.scheme != ADOPTED or wanted.builds:
+        return shown
+    return (shown[0], *(_lenient(layer) for layer in shown[1:]))
+
+
+def _lenient(layer: Shown) -> Shown:
+    if layer.state is not Layer.FAILED:
+        return layer
+    return Shown(layer.name, Layer.SKIPPED, f"only held, and before already: {layer.text}")
+
+
+def _layers(wanted: DriverSet, state: DriverState, facts: Facts) -> tuple[Shown, ...]:
     found = [_packages(wanted, state), _on_disk(wanted, state, facts)]
     has_cards = any(d.vendor == "nvidia" for d in facts.devices.value or ())
     if not has_cards:

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 NAME = "nvidia-driver"
 HOME = "/opt/doctor/nvidia-driver"
 OPEN, PROPRIETARY = "open", "proprietary"
+# In place of a scheme: what is there was taken as it is.
+ADOPTED = "installed"
 
 
 class Package(Struct, frozen=True, kw_only=True):

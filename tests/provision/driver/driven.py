@@ -15,7 +15,7 @@ from typing import Any
 from tests.provision.driver.repository import Deb, build_repository, make_key
 from tests.provision.machine import Machine, call
 
-LIMIT_S = 400
+LIMIT_S = 900
 PROFILE = """\
 schema: doctor/profile/v1
 name: cluster-driver
