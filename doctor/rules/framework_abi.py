@@ -72,7 +72,8 @@ def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple
     if stated.startswith("torch"):
         version = stated.removeprefix("torch").strip(" =")
         return (f"=={version}.*" if Specifier.parse(f"=={version}.*") else "", ())
-    labelled = _LABEL.search(package.version.local) if package.version is not None else None
+    local = package.version.local if package.version is not None else ""
+    labelled = _LABEL.search(local) or _LABEL.search(stated)
     if labelled is not None:
         return f"=={labelled[1]}.*", ()
     if package.name in _TRIO or not _is_extension(matrix, package.name):

@@ -25,6 +25,8 @@ COMPANIONS = (
     "vllm-flash-attn",
     "torch-npu",
 )
+# Pinned, and at the start only checked not to be older. Source: assert_pkg_version of SGLang.
+_AT_LEAST = ("sgl-kernel", "sglang-kernel")
 _TRIO = ("torch", "torchvision", "torchaudio")
 
 
@@ -81,7 +83,7 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the engine is a vendor's or a source build, torch is a vendor's own, the
         host is a Jetson, or the version is stated too loosely to decide. Where all that is
         installed is what a later release pins, the engine is likely a source tree between
-        the two: a warning.
+        the two: a warning, as is SGLang's kernel package where it is newer than the pin.
     Sources: METADATA of the release (rows in the matrix).
     """
     _applies(case, matrix)
@@ -100,7 +102,21 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if unmet:
         fault = _pin_fault(found, unmet)
         ahead = next_release(case, matrix, found)
-        yield _of_next(fault, found, ahead) if ahead else fault
+        if ahead:
+            yield _of_next(fault, found, ahead)
+        elif all(name in _AT_LEAST and _is_newer(*pair) for name, pair in unmet.items()):
+            yield replace(fault, severity=Severity.WARNING)
+        else:
+            yield fault
+
+
+def _is_newer(package: Package, spec: str) -> bool:
+    pinned = Version.maybe(spec.removeprefix("=="))
+    return (
+        pinned is not None
+        and package.version is not None
+        and (package.version.newer_than(pinned) is True)
+    )
 
 
 def _unmet_spec(found: Software, name: str, version: Version) -> str:
