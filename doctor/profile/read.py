@@ -163,8 +163,9 @@ def _contradictions(profile: Profile) -> Iterator[str]:
         yield f"model.id is missing: source {model.source} needs it"
     if model.source == "path" and not model.id.startswith("/"):
         yield "model.id must be an absolute path for source path"
-    if ".." in model.id.split("/"):
-        yield "model.id must not climb with .."
+    for key, text in (("id", model.id), ("revision", model.revision)):
+        if ".." in text.split("/") or text.startswith("-"):
+            yield f"model.{key} must not climb with .. nor begin with -"
     yield from _branch_missing(profile)
     for variable in profile.serving.env:
         if _SECRETS.search(variable):

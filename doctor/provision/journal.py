@@ -7,10 +7,11 @@ its journal is unfinished.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -43,16 +44,22 @@ class Journal:
         self.path = folder / "journal.jsonl"
 
     def write(self, event: str, step: str = "", text: str = "") -> None:
-        """Add one line and wait until it is on disk."""
+        """Add one line and wait until it is on disk. Raises ProvisionError if it cannot be."""
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         row = {"event": event, "at": now, "step": step, "text": text[:4000]}
-        line = json.dumps({k: v for k, v in row.items() if v}) + "\n"
+        with on_disk(self.path):
+            self._append(json.dumps({k: v for k, v in row.items() if v}) + "\n")
+
+    def _append(self, line: str) -> None:
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             size = os.fstat(handle).st_size
             # What a crash cut off must not swallow this line too.
             whole = not size or os.pread(handle, 1, size - 1) == b"\n"
-            os.write(handle, line.encode() if whole else f"\n{line}".encode())
+            data = line.encode() if whole else f"\n{line}".encode()
+            if os.write(handle, data) != len(data):
+                # A disk that fills takes a part and says nothing.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -85,8 +92,26 @@ def _entries(path: Path) -> Iterator[Entry]:
             yield Entry(row["event"], row["at"], row.get("step", ""), row.get("text", ""))
 
 
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """Turn a full disk or a folder that is read-only into a ProvisionError that names it."""
+    try:
+        yield
+    except OSError as fault:
+        raise ProvisionError(
+            f"{path} cannot be written: {fault.strerror}",
+            "mend that first; a run that was begun is taken up with `doctor apply PROFILE "
+            "--resume` or undone with `doctor rollback PROFILE`",
+        ) from None
+
+
 def write_durably(path: Path, text: str) -> None:
-    """Write a private file whole, on disk when this returns."""
+    """Write a private file whole, on disk when this returns. Raises ProvisionError."""
+    with on_disk(path):
+        _write_whole(path, text)
+
+
+def _write_whole(path: Path, text: str) -> None:
     scratch = path.with_name(f".{path.name}.part")
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:

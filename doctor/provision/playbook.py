@@ -22,6 +22,7 @@ import yaml
 
 from doctor.errors import DoctorError
 from doctor.profile.locking import EXTRA_HINT
+from doctor.provision.journal import on_disk
 from doctor.provision.target import LOCAL, Target
 from doctor.resources import resource
 
@@ -78,9 +79,10 @@ class Playbook:
         """
         runner = _ansible_runner()
         folder = self.folder / name
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         said = {**variables, "doctor_roles": [role], "doctor_run": self.run}
-        _write_private(folder / "vars.yml", unsafe_yaml(said))
+        with on_disk(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _write_private(folder / "vars.yml", unsafe_yaml(said))
         result = RoleResult()
         began = time.monotonic()
         with _only(ansible_environment(folder, self.run)), _ended_gently():

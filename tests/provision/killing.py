@@ -19,7 +19,7 @@ from tests.provision.sandbox import Answer, Sandbox
 DOCTOR, PLAYBOOK, CONTAINER = "doctor", "ansible-playbook", "container"
 RESUME, ROLLBACK = "resume", "rollback"
 SEED = 20261129
-PATIENCE_S = 240.0
+PATIENCE_S = 1200.0
 
 
 @dataclass(frozen=True)

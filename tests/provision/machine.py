@@ -41,7 +41,7 @@ class Machine:
         """Run a command in it as root: its exit status, output and errors."""
         answer = subprocess.run(
             ["docker", "exec", self.name, *argv],
-            capture_output=True, text=True, timeout=600, check=False,
+            capture_output=True, text=True, timeout=1200, check=False,
         )  # fmt: skip
         return answer.returncode, answer.stdout + answer.stderr
 
@@ -76,7 +76,7 @@ class Machine:
         return answer.stdout
 
 
-def call(*argv: str, text: str = "", limit_s: float = 600) -> str:
+def call(*argv: str, text: str = "", limit_s: float = 1200) -> str:
     """Run a command of this machine and return its output."""
     answer = subprocess.run(
         argv, input=text, capture_output=True, text=True, timeout=limit_s, check=False

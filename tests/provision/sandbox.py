@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 KEPT = ("PATH", "LANG", "SSL_CERT_FILE", "PIP_CERT", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
-LIMIT_S = 400.0
+LIMIT_S = 1200.0
 PROFILE = """\
 schema: doctor/profile/v1
 name: {name}

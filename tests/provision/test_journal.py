@@ -46,6 +46,16 @@ def test_a_line_that_was_cut_off_is_not_there(tmp_path: Path) -> None:
         assert (steps[0], steps[-1]) == ("one", "two")
 
 
+def test_a_disk_that_is_full_is_named(tmp_path: Path) -> None:
+    run = made_run(Runs(tmp_path))
+    run.journal.path.symlink_to("/dev/full")
+    with pytest.raises(ProvisionError, match=r"journal\.jsonl cannot be written: No space left"):
+        run.journal.write(STEP, "one")
+    (tmp_path / "full").symlink_to("/dev/full/x")
+    with pytest.raises(ProvisionError, match="cannot be written"):
+        write_durably(tmp_path / "full" / "goal.json", "x")
+
+
 def test_one_at_a_time(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
     with (

@@ -392,8 +392,12 @@ UNIT_PROPERTIES = "LoadState,ActiveState,SubState,MainPID,UnitFileState,NeedDaem
 def _unit(name: str, user: bool) -> dict[str, str]:
     """What systemd says of a unit; nothing where there is no systemd."""
     command = ["systemctl"] + (["--user"] if user else []) + ["show", "-p", UNIT_PROPERTIES, name]
+    # A session that is no login has no such variable, and the user's systemd is not found.
+    env = {"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **os.environ}
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=False, env=env
+        )
     except (OSError, subprocess.TimeoutExpired):
         return {}
     return dict(line.split("=", 1) for line in answer.stdout.splitlines() if "=" in line)
