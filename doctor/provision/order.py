@@ -219,7 +219,9 @@ def judge_goal(facts: Facts, goal: Goal, matrix: Matrix) -> Diagnosis:
     """What the one judge says of that engine on that machine, or in its image there."""
     box, version = goal.container, Version.maybe(goal.version)
     if box is None:
-        return diagnose(facts, matrix, Request((), goal.engine, version, goal.args))
+        # Not another scope that happens to hold the same engine, nor a container beside it.
+        here = tuple(scope.id for scope in facts.scopes if scope.kind == "host")
+        return diagnose(facts, matrix, Request(here, goal.engine, version, goal.args))
     scope = image_scope(box.named or box.image)
     args = (*goal.args, ("device", "cpu")) if box.vendor == "cpu" else goal.args
     boxed = replace(facts, scopes=(*facts.scopes, scope))
