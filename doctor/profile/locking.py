@@ -25,12 +25,16 @@ _SPOKEN = re.compile(r"//[^/@\s]*@")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to resolve: requirements, for one Python and platform; `index` is one more to ask."""
+    """What to resolve: requirements, for one Python and platform; `index` is one more to ask.
+
+    Distributions named in `without` are left out, whoever requires them.
+    """
 
     requirements: tuple[str, ...]
     python: str
     platform: str
     index: str = ""
+    without: tuple[str, ...] = ()
 
 
 def resolve_packages(wanted: Wanted) -> tuple[LockedPackage, ...]:
@@ -44,6 +48,9 @@ def resolve_packages(wanted: Wanted) -> tuple[LockedPackage, ...]:
     with tempfile.TemporaryDirectory(prefix="doctor-lock-") as folder:
         asked = Path(folder, "wanted.in")
         asked.write_text("".join(f"{line}\n" for line in wanted.requirements))
+        never = Path(folder, "without.in")
+        never.write_text("".join(f"{name} ; python_version < '3'\n" for name in wanted.without))
+        index += ["--overrides", str(never)] if wanted.without else []
         command = [uv_program(), "pip", "compile", *options, *target, *index]
         text = _run([*command, "--only-binary", ":all:", str(asked)], RESOLVE_S, "resolve")
     return parse_pins(text)

@@ -109,16 +109,19 @@ class Install(Part, frozen=True, kw_only=True):
     """How the engine comes onto the machine.
 
     `venv`: `requirements` are resolved for `python`, from the user's own index and, beside
-    it, from `index`. `container`: `image`, to be pinned by digest before it is applied;
-    `user` is the number (and group) that the engine runs as in it, "" for one without
-    rights; `network` bridge publishes the port, host shares that of the machine;
-    `shm_gib` is its /dev/shm, 0 for what the engine is known to need; `read_only` and
-    `device_ids` say whether it may write to its own files, and which devices it sees.
+    it, from `index`; what is named in `without` is left out, whoever asks for it.
+
+    `container`: `image`, to be pinned by digest before it is applied; `user` is the number
+    (and group) that the engine runs as in it, "" for one without rights; `network` bridge
+    publishes the port, host shares that of the machine; `shm_gib` is its /dev/shm, 0 for what
+    the engine is known to need; `read_only` and `device_ids` say whether it may write to its
+    own files, and which devices it sees.
     """
 
     method: Literal["venv", "container"]
     python: PythonMinor | None = None
     requirements: Annotated[tuple[Requirement, ...], Meta(max_length=50)] = ()
+    without: Annotated[tuple[Name, ...], Meta(max_length=50)] = ()
     index: Url = ""
     image: Image = ""
     user: ContainerUser = ""

@@ -16,7 +16,7 @@ from doctor.matrix import Matrix
 from doctor.profile import hub
 from doctor.profile.lock import SCHEMA, Lock, read_lock, requirements_text, write_lock
 from doctor.profile.locking import Wanted, download, resolve_packages
-from doctor.profile.schema import Model, Profile
+from doctor.profile.schema import Install, Model, Profile
 from doctor.provision.image_lock import is_of_image, lock_image
 from doctor.provision.launching import launch_of
 from doctor.smoke.launch import launch_row
@@ -52,7 +52,7 @@ def _with_model(lock: Lock, model: Model) -> Lock:
 
 def _lock_packages(profile: Profile, python: str, platform: str, matrix: Matrix) -> Lock:
     install = profile.install
-    wanted = Wanted(install.requirements, python, platform, install.index)
+    wanted = Wanted(install.requirements, python, platform, install.index, install.without)
     packages = resolve_packages(wanted)
     row = launch_row(profile.engine.name, None, matrix)
     lock = Lock(
@@ -63,7 +63,7 @@ def _lock_packages(profile: Profile, python: str, platform: str, matrix: Matrix)
         python=python,
         platform=platform,
         index=install.index,
-        wanted=install.requirements,
+        wanted=_wishes(install),
         packages=packages,
     )
     if not lock.version:
@@ -148,9 +148,14 @@ def _expect_plain(python: str, platform: str) -> None:
         raise UsageError(f"--platform {platform[:60]!r}", "write x86_64-manylinux_2_28")
 
 
+def _wishes(install: Install) -> tuple[str, ...]:
+    """What a profile wants of packages, as a lock notes it: a minus leaves a name out."""
+    return (*install.requirements, *(f"-{name}" for name in install.without))
+
+
 def is_for(lock: Lock, profile: Profile) -> bool:
     """Tell whether a lock was made from what the profile wants now."""
-    same = (profile.name, profile.install.requirements, profile.install.index)
+    same = (profile.name, _wishes(profile.install), profile.install.index)
     if (lock.profile, lock.wanted, lock.index) != same:
         return False
     return is_of_image(lock, profile.install.image) and _is_of_model(lock, profile.model)

