@@ -23,6 +23,9 @@ BROKEN = str(HOSTS / "h200x8-fabricmanager/facts.json")
 SAMPLES = ROOT / "tests/intake/samples"
 PIP_LIST = str(SAMPLES / "pip_list.txt")
 LOG = str(SAMPLES / "log_vllm.txt")
+REQUIREMENTS = str(ROOT / "examples/requirements.txt")
+DOCKERFILE = str(SAMPLES / "Dockerfile.txt")
+COMPOSE = str(SAMPLES / "compose.txt")
 LIBRARY = str(ROOT / "tests/binaries/samples/lz4.so")
 
 ANSWERS: tuple[tuple[str, int], ...] = (
@@ -43,6 +46,9 @@ ANSWERS: tuple[tuple[str, int], ...] = (
     ("matrix show", 0),
     ("matrix query vllm 0.11.0", 0),
     ("matrix query vllm 99.0", 1),
+    (f"check {REQUIREMENTS} --host L40S,driver=550.54", 1),
+    (f"check --dockerfile {DOCKERFILE} --host L40S,driver=550.54 --fail-on never", 0),
+    (f"fleet diff {HOSTS} {HOSTS}", 0),
     ("--version", 0),
     ("--help", 0),
 )
@@ -54,6 +60,10 @@ MISTAKES = (
     *("check -o json", "check -o foo=bar", f"check --facts {HEALTHY} -o json=/nonexistent/x"),
     *(f"check --facts {HEALTHY} -o json=/proc/x", "explain foo", "explain a b", "record /dev/null"),
     *("diagnose /nonexistent", "scan /nonexistent", f"scan {PIP_LIST}", "scan / --cc x"),
+    *("check --inventory /nonexistent", f"check --inventory {PIP_LIST} --facts-dir {HOSTS}"),
+    *("check --requirements /nonexistent", "check --profile none", "check x.txt"),
+    *("fleet diff /nonexistent /nonexistent", "apply none --inventory /nonexistent --yes"),
+    *(f"check {REQUIREMENTS} --python /x", f"check {REQUIREMENTS} --root / --host L40S"),
     *("matrix query foo", "matrix show foo", "matrix query vllm [/foo]", "matrix"),
     *("explain \x1b[31m", "matrix query \u202e", "check --engine ::error::"),
 )
@@ -62,6 +72,10 @@ JSON = (
     f"check --facts {HEALTHY} --format json --engine vllm",
     f"diagnose {LOG} --format json",
     f"scan {LIBRARY} --format json",
+    f"check {REQUIREMENTS} --host L40S,driver=550.54 --format json",
+    f"check --compose {COMPOSE} --host L40S,driver=550.54 --format json",
+    "check --profile vllm-nvidia --host L40S,driver=550.54 --format json",
+    f"fleet diff {HOSTS} {HOSTS} --format json",
     "matrix show drivers --json",
     "matrix query gpu 4090 --json",
 )
@@ -147,6 +161,10 @@ NAMING = (
     *("matrix --overlay {} show", "profile validate {}", "profile show {}", "profile lock {}"),
     *("resolve vllm --facts {}", "resolve vllm --root {}", "plan {} --user", "drift {} --user"),
     *("plan llamacpp-cpu --user --lock {}", "smoke --profile {}", "record {}"),
+    *("check --requirements {}", "check --dockerfile {}", "check --compose {}"),
+    *("check --profile {}", "check --inventory {}", "plan llamacpp-cpu --inventory {}"),
+    *("apply llamacpp-cpu --yes --inventory {}", "drift llamacpp-cpu --inventory {}"),
+    *("fleet diff {} {}",),
     "smoke http://127.0.0.1:9 --expect {}",
     "smoke http://127.0.0.1:9 --api-key file:{}",
     *("bench http://127.0.0.1:9 --lengths {}", "bench http://127.0.0.1:9 --baseline {}"),
@@ -162,7 +180,8 @@ def test_a_pipe_where_a_file_is_expected_is_refused_at_once(
     os.mkfifo(tmp_path / "pipe.yaml")
     signal.alarm(20)
     try:
-        code = run(_words(line.format(tmp_path / "pipe.yaml")))
+        pipe = tmp_path / "pipe.yaml"
+        code = run(_words(line.format(pipe, pipe)))
     finally:
         signal.alarm(0)
     out, err = capsys.readouterr()

@@ -7,6 +7,7 @@ single machine has; so what was interrupted on one of them is taken up as there.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -119,7 +120,7 @@ def row_of(host: FleetHost, ended: Ended, orders: Orders) -> Row:
         return replace(bare, state=SLOW, text=f"not done within {orders.limit_s:g} s")
     said = _answer(ended)
     if said is None:
-        text = _reason(ended.said)
+        text = _in_words(_reason(ended.said))
         away = host.target.kind in (SSH, DOCKER) and any(word in text for word in _AWAY_WORDS)
         return replace(bare, state=AWAY if away else FAILED, text=text)
     steps = tuple(str(step.get("title", "")) for step in said.get("steps") or () if _is_table(step))
@@ -145,6 +146,16 @@ def _reason(said: str) -> str:
     if lines:
         return lines[-1].removeprefix("doctor: ")
     return said.splitlines()[-1] if said else "it said nothing"
+
+
+def _in_words(text: str) -> str:
+    """What a machine without a whole Python answers, as a person would say it."""
+    lacking = re.search(r"No module named '(\w+)'", text)
+    if lacking:
+        return f"its python3 lacks the module {lacking[1]}: install the package python3"
+    if re.search(r"python3 ended with 12[67]\b", text):
+        return "there is no python3: install the package python3"
+    return text
 
 
 def _read(verb: str, said: dict[str, Any], code: int, steps: tuple[str, ...]) -> dict[str, Any]:
