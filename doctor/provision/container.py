@@ -33,7 +33,8 @@ class Setting:
     """Where it runs: words of the client, the service's folder and number, what is mounted.
 
     `model` is the path on the machine, `named` the image by its tag, `library` a folder for
-    Python or "", `secret` the variable that holds the API key or "".
+    Python or "", `secret` the variable that holds the API key or "". `is_rootless` if the
+    container engine has no more rights than the caller.
     """
 
     client: tuple[str, ...]
@@ -44,10 +45,16 @@ class Setting:
     named: str = ""
     library: str = ""
     secret: str = ""
+    is_rootless: bool = False
 
     @property
     def user(self) -> str:
-        """Number and group that the engine runs as: the caller's own, never root's."""
+        """Number and group that the engine runs as: the caller's own, never root's.
+
+        Root in the container of a rootless engine is the caller.
+        """
+        if self.is_rootless:
+            return "0:0"
         return f"{self.uid or UNPRIVILEGED}:{self.uid or UNPRIVILEGED}"
 
     @property

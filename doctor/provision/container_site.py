@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import ContainerEngine, Facts
 from doctor.matrix import Matrix
@@ -18,7 +18,8 @@ class EngineThere:
     """`client` are the words that reach it; `packages` bring it, and `service` must then run.
 
     `lacking` is what a person must settle first, "" for nothing; `is_tried` if a test of this
-    project has installed it so.
+    project has installed it so. One that `is_rootless` is the caller's own: root in its
+    containers is the caller.
     """
 
     client: tuple[str, ...] = ()
@@ -26,6 +27,7 @@ class EngineThere:
     service: str = ""
     lacking: str = ""
     is_tried: bool = True
+    is_rootless: bool = False
 
 
 def engine_there(
@@ -37,7 +39,9 @@ def engine_there(
     """
     found = facts.container_engine.value
     if found is not None and found.name in _CLIENTS and programs.get(found.name):
-        return _present(found, programs[found.name], host)
+        there = _present(found, programs[found.name], host)
+        own = user and found.name == "podman"
+        return replace(there, is_rootless=own or found.rootless.value is True)
     if found is not None:
         lacking = f"{found.name} is there without a client that doctor can use ({_HINT})"
         return EngineThere(lacking=lacking)

@@ -10,9 +10,10 @@ from doctor.errors import UsageError
 from doctor.facts import Version
 from doctor.matrix import Matrix
 from doctor.matrix.containers import ContainerRun
+from doctor.matrix.launching import Launch
 from doctor.profile.lock import Lock
 from doctor.profile.schema import Profile
-from doctor.smoke.launch import LaunchPlan, Wanted, plan_launch
+from doctor.smoke.launch import LaunchPlan, Wanted, launch_row, plan_launch
 
 KNOWN_ANSWER = "known-answer"
 BRIDGE = "bridge"
@@ -27,11 +28,12 @@ def launch_of(
     Raises UsageError or LaunchError with what this version of the engine does not take.
     """
     run = _run(profile, matrix) if lock.image else None
+    version = Version.maybe(lock.version)
     wanted = Wanted(
         engine=profile.engine.name,
         model=model,
-        version=Version.maybe(lock.version),
-        args=_arguments(profile),
+        version=version,
+        args=_arguments(profile, launch_row(profile.engine.name, version, matrix)),
         python=run.python if run else f"{environment}/bin/python",
         bin="" if run else f"{environment}/bin",
     )
@@ -66,14 +68,16 @@ def _in_image(launch: LaunchPlan, run: ContainerRun, model: str) -> LaunchPlan:
     return replace(launch, argv=argv, env={**launch.env, **run.env})
 
 
-def _arguments(profile: Profile) -> dict[str, Any]:
+def _arguments(profile: Profile, row: Launch) -> dict[str, Any]:
+    """Where to listen, the model's name where the engine takes one, and what the profile says."""
     serving = profile.serving
     has_network = profile.install.method == "container" and profile.install.network == BRIDGE
     args: dict[str, Any] = {
         "host": _EVERYWHERE if has_network else serving.host,
         "port": serving.port,
     }
-    name = serving.name or (KNOWN_ANSWER if profile.model.source == "embedded" else "")
+    usual = {"embedded": KNOWN_ANSWER, "hub": profile.model.id}.get(profile.model.source, "")
+    name = serving.name or (usual if "served_model_name" in row.arguments else "")
     if name:
         args["served_model_name"] = name
     args.update({key: typed(value) for key, value in serving.args.items()})

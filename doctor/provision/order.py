@@ -128,7 +128,7 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     lock = order.lock or _lock_there(order, at_home) or _new_lock(order, facts, matrix)
     there = _engine(order, lock, facts, at_home, matrix)
     units = unit_folder(order.target, order.user)
-    site = site_for(order.user, units, at_home, there.client)
+    site = site_for(order.user, units, at_home, there)
     model = _model(order, lock, site, applied)
     goal = service_goal(order.profile, lock, site, model, matrix)
     state = read_state(order.target, goal)

@@ -18,6 +18,7 @@ from doctor.matrix.launching import Launch
 from doctor.profile.lock import Lock, LockedModel, lock_text, requirements_text
 from doctor.profile.schema import Profile
 from doctor.provision.container import Setting, container_of, model_inside, user_of
+from doctor.provision.container_site import EngineThere
 from doctor.provision.goal import (
     PROCESS,
     SYSTEM,
@@ -49,7 +50,7 @@ _SOURCE = "# Part of doctor: what this release needs of it.\n"
 class Site:
     """The machine's side: whose service it is, its folder, who keeps it running, unit folder.
 
-    `uid` is the caller's number there, `client` the words that reach its container engine.
+    `uid` is the caller's number there, `there` its container engine.
     """
 
     scope: str
@@ -57,17 +58,17 @@ class Site:
     supervisor: str
     unit_folder: str
     uid: int = 0
-    client: tuple[str, ...] = ()
+    there: EngineThere = EngineThere()
 
 
-def site_for(user: bool, units: str, state: State, client: tuple[str, ...] = ()) -> Site:
+def site_for(user: bool, units: str, state: State, there: EngineThere) -> Site:
     """Decide who keeps the service running there; raises UsageError for root without systemd."""
     if not user and not state.systemd:
         raise UsageError("a system service needs systemd, which does not run there", "use --user")
     own = SYSTEMD_USER if state.systemd_user else PROCESS
     if user:
-        return Site(USER, state.home, own, units, state.uid, client)
-    return Site(SYSTEM, state.home, SYSTEMD, units, state.uid, client)
+        return Site(USER, state.home, own, units, state.uid, there)
+    return Site(SYSTEM, state.home, SYSTEMD, units, state.uid, there)
 
 
 def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix) -> Goal:
@@ -140,7 +141,7 @@ def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix)
     launch = launch_of(profile, lock, inside, matrix)
     release = _release(lock, launch)
     setting = Setting(
-        client=site.client,
+        client=site.there.client,
         home=site.home,
         uid=site.uid,
         image=lock.image,
@@ -148,6 +149,7 @@ def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix)
         named=f"{lock.image.partition('@')[0]}:{lock.tag}" if lock.tag else "",
         library=f"{site.home}/releases/{release.name}/lib" if len(release.files) > 1 else "",
         secret=launch.row.key_env if key else "",
+        is_rootless=site.there.is_rootless,
     )
     container, argv = container_of(profile, launch, setting, matrix)
     owner = "" if site.uid else user_of(profile, setting).partition(":")[0]

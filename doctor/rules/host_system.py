@@ -66,6 +66,8 @@ def _unresolved(case: Case) -> Iterator[Fault]:
 
 
 def _asked_for(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    if case.scope.kind == "image" and not case.scope.absent.is_known:
+        raise NotApplicable("an image brings libraries of its own, which were not looked at")
     found = engine(case, matrix)
     claims = [
         match

@@ -17,7 +17,7 @@ from doctor.matrix import load_matrix
 from doctor.profile.lock import SCHEMA, Lock
 from doctor.profile.read import builtin_names, find_profile, parse_profile
 from doctor.profile.schema import Profile
-from doctor.provision.container_site import engine_there
+from doctor.provision.container_site import EngineThere, engine_there
 from doctor.provision.drift import compare
 from doctor.provision.goal import SYSTEM, SYSTEMD, Container, FileRecord, Goal, Model, Release
 from doctor.provision.plan import make_plan
@@ -47,13 +47,15 @@ def profile_of(**changes: Any) -> Profile:
     return parse_profile(json.dumps(data), "p")
 
 
-def goal_of(profile: Profile, client: str = "/usr/bin/docker", uid: int = 0) -> Goal:
+def goal_of(
+    profile: Profile, client: str = "/usr/bin/docker", uid: int = 0, rootless: bool = False
+) -> Goal:
     name, _, tag = profile.install.image.rpartition(":")
     lock = Lock(schema=SCHEMA, profile=profile.name, engine=profile.engine.name,
                 version=profile.engine.version.lstrip("=") or "", image=f"{name}@{DIGEST}",
                 tag=tag)  # fmt: skip
     site = Site(SYSTEM, f"/opt/doctor/{profile.name}", SYSTEMD, "/etc/systemd/system", uid,
-                (client,))  # fmt: skip
+                EngineThere((client,), is_rootless=rootless))  # fmt: skip
     model = Model(profile.model.id or "/m", {"": FileRecord(1, "0" * 64)})
     return service_goal(profile, lock, site, model, MATRIX)
 
@@ -123,6 +125,7 @@ def test_a_profile_decides_user_network_and_memory() -> None:
     assert "--read-only" not in goal.argv
     assert "--publish" not in goal.argv
     assert has(goal_of(profile_of(), uid=1000), "--user", "1000:1000")
+    assert has(goal_of(profile_of(), uid=1000, rootless=True), "--user", "0:0")
 
 
 def test_a_key_is_named_and_not_given() -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +25,7 @@ from doctor.provision.goal import digest_of
 from doctor.smoke.known import gguf_file
 from tests.profile.hub import StandInHub
 from tests.provision.engine_image import Registry, registry
-from tests.provision.machine import call, docker_engine, systemd_image
+from tests.provision.machine import Machine, call, docker_engine, machine, systemd_image
 from tests.provision.sandbox import Answer, Sandbox, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -198,3 +200,63 @@ def _breakage_is_found(boxed: Boxed) -> None:
     assert boxed.drift()["container"] == "not there"
     call("docker", "rmi", "-f", found["Config"]["Image"])
     assert boxed.drift().keys() == {"image", "process", "watcher"}
+
+
+SYSTEM_BASE = Path("/opt/doctor")
+SOCKET = "/var/run/docker.sock"
+
+
+@pytest.fixture
+def debian(images: Registry, tmp_path: Path) -> Iterator[Machine]:
+    """A Debian with systemd that reaches the container engine of this machine.
+
+    Paths mean the same to both, so what the engine mounts is what the service wrote.
+    """
+    if SYSTEM_BASE.exists():
+        pytest.skip(f"{SYSTEM_BASE} is in use on this machine")
+    client = shutil.which("docker") or "docker"
+    more = ("-v", f"{SYSTEM_BASE}:{SYSTEM_BASE}", "-v", f"{SOCKET}:{SOCKET}",
+            "-v", f"{client}:/usr/bin/docker:ro")  # fmt: skip
+    folder = tmp_path / "machine"
+    folder.mkdir()
+    try:
+        with machine(folder, *more) as found:
+            yield found
+    finally:
+        shutil.rmtree(SYSTEM_BASE, ignore_errors=True)
+
+
+UNIT = "doctor-boxed.service"
+
+
+def test_a_unit_of_systemd_runs_stops_and_tidies_up(boxed: Boxed, debian: Machine) -> None:
+    profile = boxed.box.home / "system.yaml"
+    profile.write_text(boxed.profile.read_text().replace(str(boxed.key), "/etc/engine.key"))
+    debian.run("tee", "/etc/engine.key", text=CANARY)
+    name = f"doctor-boxed-{digest_of(f'{SYSTEM_BASE}/boxed')[:8]}"
+    assert boxed.box.run_on((), "profile", "lock", profile).status == 0
+    applied = boxed.box.run_on(debian.by_docker, "apply", profile, "--yes")
+    assert applied.status == 0, applied.out + applied.err
+    assert "nothing to do" in boxed.box.run_on(debian.by_docker, "apply", profile).out
+
+    debian.run("systemctl", "stop", UNIT)
+    assert not is_there("container", name)
+    assert debian.run("systemctl", "show", "-p", "Result", "--value", UNIT).strip() == "success"
+    debian.run("systemctl", "start", UNIT)
+    debian.run("systemctl", "kill", "--signal=KILL", "--kill-who=main", UNIT)
+    assert comes_up(boxed.box, debian, profile), "started again after its client was killed"
+    debian.restart()
+    assert comes_up(boxed.box, debian, profile), "started at boot"
+
+    back = boxed.box.run_on(debian.by_docker, "rollback", profile)
+    assert back.status == 0, back.err
+    assert not is_there("container", name)
+
+
+def comes_up(box: Sandbox, debian: Machine, profile: Path) -> bool:
+    """Whether nothing drifts after a while."""
+    until = time.monotonic() + 90
+    while time.monotonic() < until:
+        if box.run_on(debian.by_docker, "drift", profile).status == 0:
+            return True
+    return False

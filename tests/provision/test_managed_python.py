@@ -109,7 +109,7 @@ def test_a_python_that_is_missing_is_brought(box: Sandbox, other: Other, tmp_pat
     assert "With --offline none is fetched" in refused.out + refused.err
 
     applied = user.run("apply", profile, "--yes", "--lock", lock)
-    assert applied.status == 0, applied.err
+    assert applied.status == 0, applied.out + applied.err
     program = user.service / "pythons" / other.name / program_of(other.name)
     real = (user.service / "current/venv/bin/python").resolve()
     assert real == program.resolve()
