@@ -17,7 +17,7 @@ from doctor.matrix.catalogue import Signature
 
 @dataclass(frozen=True)
 class LogMatch:
-    """A signature with the line that shows it (1-based number, and place in the text).
+    """A signature with the line that shows it (1-based number, and place in the log's plain text).
 
     `remark` tells that the program printed the line as information or a warning, not as
     an error: it stops nothing, but may be the reason of what follows.

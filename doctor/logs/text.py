@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from doctor.facts.model import LOG_LIMIT
+from doctor.intake.text import plain
 
 LINE_LIMIT = 4096
 # Of a longer line, what is looked at around a literal.
@@ -60,11 +61,14 @@ LANDMARKS = (
 
 
 class LogText:
-    """The telling part of a log. `cut` keeps its letters, `lowered` has the same length."""
+    """The telling part of a log. `cut` keeps its letters, `lowered` has the same length.
+
+    `plain` is the log without escapes; places are places in it, and its lines those of the log.
+    """
 
     def __init__(self, text: str) -> None:
-        self._text = text[:LOG_LIMIT]
-        self._starts, self._origins, self.cut = _telling(self._text)
+        self.plain = plain(_unescaped(text[:LOG_LIMIT]))
+        self._starts, self._origins, self.cut = _telling(self.plain)
         self.lowered = _lowered(self.cut)
         self._edges: defaultdict[str, list[int]] = defaultdict(list)
         self._words: defaultdict[str, list[int]] = defaultdict(list)
@@ -81,17 +85,17 @@ class LogText:
     @cached_property
     def all_words(self) -> str:
         """What conditions about the whole log may see: its beginning and its telling part."""
-        if len(self._text) <= WHOLE_LIMIT:
+        if len(self.plain) <= WHOLE_LIMIT:
             return self.lowered
-        return f"{_lowered(self._text[:WHOLE_LIMIT])}\n{self.lowered}"
+        return f"{_lowered(self.plain[:WHOLE_LIMIT])}\n{self.lowered}"
 
     def around(self, origin: int, before: int, after: int) -> tuple[list[str], list[str]]:
-        """Lines above and from a place in the text as it was given, in small letters.
+        """Lines above and from a place in `plain`, in small letters.
 
         At most so many lines, and of long ones fewer.
         """
-        above = _lowered(self._text[max(origin - before * _USUAL, 0) : origin]).split("\n")
-        below = _lowered(self._text[origin : origin + LINE_LIMIT]).split("\n")
+        above = _lowered(self.plain[max(origin - before * _USUAL, 0) : origin]).split("\n")
+        below = _lowered(self.plain[origin : origin + LINE_LIMIT]).split("\n")
         return above[-before - 1 :], below[:after]
 
     @cached_property
@@ -145,16 +149,16 @@ class LogText:
         return start, end if end >= 0 else min(len(self.lowered), start + AROUND)
 
     def origin(self, place: int) -> int:
-        """The place in the text as it was given."""
+        """The place in `plain`."""
         piece = bisect_right(self._starts, place) - 1
         return place - self._starts[piece] + self._origins[piece]
 
     def numbers(self, origins: Iterable[int]) -> dict[int, int]:
-        """The numbers of the lines of places in the text as it was given."""
+        """The numbers of the lines of places in `plain`."""
         found: dict[int, int] = {}
         number, done = 1, 0
         for origin in sorted(origins):
-            number += self._text.count("\n", done, origin)
+            number += self.plain.count("\n", done, origin)
             found[origin] = number
             done = origin
         return found
@@ -189,6 +193,24 @@ _BEFORE, _AFTER = 2, 3
 _USUAL = 160
 # Of words that begin with a literal, and of their places, no more are looked at.
 _MOST_WORDS, _MOST_PLACES = 64, 256
+
+
+def _unescaped(text: str) -> str:
+    """Escapes that were spelled out, as letters again; each line stays one line.
+
+    Loggers of JSON spell them out, and so do syslog and those who show a file.
+    """
+    for spelled in _SPELLED:
+        if spelled in text:
+            text = text.replace(spelled, "\x1b[")
+    if '{"' in text and "\\" in text:
+        for escape, letters in _JSON:
+            text = text.replace(escape, letters)
+    return text
+
+
+_SPELLED = ("#033[", "^[[", "\\u001b[", "\\x1b[", "\\033[", "\\e[")
+_JSON = (("\\n", " "), ("\\t", " "), ("\\r", " "), ('\\"', '"'))
 
 
 def _lowered(text: str) -> str:

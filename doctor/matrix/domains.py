@@ -42,6 +42,7 @@ SIGNATURE_AREAS = (
     "python",
     "rocm",
     "sglang",
+    "supervisors",
     "tools",
     "torch",
     "vllm",

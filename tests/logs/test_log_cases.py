@@ -17,15 +17,13 @@ DATA = Path(__file__).parent / "data"
 MATRIX = load_matrix()
 
 
-def _cases() -> list[Any]:
-    return [
-        pytest.param(case, id=f"{path.stem}: {case['name']}")
-        for path in sorted(DATA.glob("*.yaml"))
-        for case in yaml.safe_load(path.read_text())["cases"]
-    ]
+def cases() -> list[dict[str, Any]]:
+    """All cases, each with its log, the report beside it and the cause that is named first."""
+    files = sorted(DATA.glob("*.yaml"))
+    return [case for path in files for case in yaml.safe_load(path.read_text())["cases"]]
 
 
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", cases(), ids=lambda case: str(case["name"]))
 def test_log_names_its_cause(case: dict[str, Any]) -> None:
     facts = read_field_report({**case.get("report", {}), "log": case["log"]})
     (target,) = diagnose(facts, MATRIX).targets

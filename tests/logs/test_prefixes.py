@@ -1,0 +1,61 @@
+"""What writes a log down puts words before its lines; that changes no verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from doctor.diagnose import diagnose
+from doctor.findings import Severity
+from doctor.intake.field_report import read_field_report
+from doctor.matrix import load_matrix
+from tests.logs.test_log_cases import cases
+
+MATRIX = load_matrix()
+TIME = "2026-11-29T12:00:00.000000000Z"
+
+
+def _each(change: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda log: "\n".join(change(line) for line in log.rstrip("\n").split("\n"))
+
+
+def _json(line: str) -> str:
+    return json.dumps({"log": line + "\n", "stream": "stderr", "time": TIME})
+
+
+WRITERS: dict[str, Callable[[str], str]] = {
+    "docker compose": _each(lambda line: f"vllm-1  | {line}"),
+    "docker's json-file": _each(_json),
+    "Kubernetes": _each(lambda line: f"{TIME} stderr F {line}"),
+    "journald": _each(lambda line: f"Nov 29 12:00:00 gpu-7 serve[4711]: {line}"),
+    "Ray": _each(lambda line: f"(RayWorkerWrapper pid=4711, ip=10.0.0.7) {line}"),
+    "torchrun": _each(lambda line: f"[rank3]: {line}"),
+    "a terminal": _each(lambda line: f"\x1b[31m{line}\x1b[0m"),
+    "syslog of a terminal": _each(lambda line: f"#033[31m{line}#033[0m"),
+    "a pager": _each(lambda line: f"^[[31m{line}^[[0m"),
+    "Windows": lambda log: log.replace("\n", "\r\n"),
+    "another process between the lines": _each(
+        lambda line: f"{line}\nINFO 11-29 12:00:00 [loggers.py:118] Engine 001: Running: 0 reqs"
+    ),
+    "a progress bar before": lambda log: f"\rLoading: 40%|####\rLoading: 99%|######### \n{log}",
+}
+
+
+@pytest.mark.parametrize("writer", sorted(WRITERS))
+def test_who_wrote_the_log_does_not_matter(writer: str) -> None:
+    changed = {
+        case["name"]: found
+        for case in cases()
+        if (found := _first_error(case, WRITERS[writer](case["log"]))) != case["expect"]
+    }
+    assert changed == {}
+
+
+def _first_error(case: dict[str, object], log: str) -> str:
+    report = case.get("report")
+    facts = read_field_report({**(report if isinstance(report, dict) else {}), "log": log})
+    (target,) = diagnose(facts, MATRIX).targets
+    errors = [f.cause for f in target.findings if f.severity is Severity.ERROR]
+    return errors[0] if errors else ""
