@@ -50,7 +50,11 @@ _VARIABLES = {
 }
 _PREFIXES = {"llama.cpp": "LLAMA_ARG_"}
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{0,12})?")
-_HIDDEN = frozenset({"api_key", "api_keys", "hf_token", "admin_api_key", "ssl_keyfile_password"})
+# Options whose values are keys; some take several.
+_HIDDEN = re.compile(
+    r"(?:\w+_)?(?:api_?keys?|keys|secrets?|passwords?|passphrase|auth_?token|token|credentials?)"
+    r"|hft|\w+_password\w*"
+)
 _MOST = 200
 
 
@@ -87,21 +91,25 @@ def from_environment(engine: str, env: Mapping[str, str]) -> dict[str, Any]:
 def hide_secrets(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The command line with keys and tokens cut."""
     hidden = []
-    previous = ""
+    is_key = False
     for word in argv:
         option, equals, value = word.partition("=")
-        if _is_hidden(previous) and not word.startswith("-"):
+        if is_key and not word.startswith("-"):
             hidden.append(CUT)
+            continue
+        is_key = not equals and _is_hidden(option)
+        if is_key:
+            hidden.append(word)
         elif equals and word.startswith("-"):
             hidden.append(f"{option}={CUT if _is_hidden(option) else cut_secret('', value)}")
         else:
             hidden.append(cut_secret("", word))
-        previous = word
     return tuple(hidden)
 
 
 def _is_hidden(option: str) -> bool:
-    return option.startswith("-") and re.sub(r"[-.]+", "_", option.lstrip("-").lower()) in _HIDDEN
+    plain = re.sub(r"[-.]+", "_", option.lstrip("-").lower())
+    return option.startswith("-") and _HIDDEN.fullmatch(plain) is not None
 
 
 def _positional_model(engine: str, argv: tuple[str, ...]) -> str:
@@ -125,7 +133,7 @@ def _neutral(engine: str, option: str) -> str:
 
 
 def _value(name: str, text: str) -> Any:
-    if name in _HIDDEN:
+    if _HIDDEN.fullmatch(name):
         return CUT
     if name in _WORDS:
         return text.lower()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from doctor.facts import Missing, Reading, missing, seen
-from doctor.probes import process_maps
 from doctor.probes.engine_names import base, engine_of, is_python, title_of
 from doctor.probes.environment import allowed
 from doctor.probes.files import relay
@@ -155,6 +154,9 @@ def _interpreter(host: Host, process: EngineProcess) -> str:
     if not is_python(program) and not process.title:
         return ""
     name = "python3" if process.title else base(program)
-    active = (environ_of(host, process.pid).value or {}).get("VIRTUAL_ENV", "")
-    root = active or process_maps.environment_root(host, process.pid)
+    root = (environ_of(host, process.pid).value or {}).get("VIRTUAL_ENV", "")
+    if not root:
+        from doctor.probes import process_maps  # most hosts run no engine
+
+        root = process_maps.environment_root(host, process.pid)
     return f"{root}/bin/{name}" if root else ""

@@ -13,7 +13,7 @@ _UUID = re.compile(
 # EFI's global namespace: the same on every machine, and part of a path that is read.
 _PUBLIC_UUIDS = frozenset({"8be4df61-93ca-11d2-aa0d-00e098032b8c"})
 _MAC = re.compile(r"(?<![0-9a-fA-F:])[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}(?![0-9a-fA-F:])")
-_HOME = re.compile(r"(/(?:var/)?home/|[/\\]Users[/\\])([^/\\\s:;,'\"]{1,64})")
+_HOME = re.compile(r"(/(?:var/)?home/|[/\\]Users[/\\])([^/\\\s:;,'\"\0]{1,64})")
 # Four numbers may also be a version: only where a port, a scheme or an @ stands beside.
 _ADDRESS = re.compile(
     r"(?:(?<=//)|(?<=@))(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?=:\d)"
@@ -49,7 +49,9 @@ class Scrubber:
     def __init__(self, home: str = "", host_name: str = "") -> None:
         self._known: dict[str, dict[str, str]] = {}
         user, name = home.rpartition("/")[2], host_name.partition(".")[0]
-        if user and home != "/root":
+        # root is everybody's, and also the name of many folders.
+        self._has_name = bool(user) and home != "/root"
+        if self._has_name:
             self._known["home"] = {user: "user"}
         self._user = re.compile(rf"(?<=/){re.escape(user or ' ')}(?=/|$)", re.MULTILINE)
         telling = len(name) >= _SHORTEST and name.lower() not in _COMMON
@@ -60,7 +62,7 @@ class Scrubber:
         """The text without names, identifiers and tokens."""
         text = cut_tokens(text)
         text = _HOME.sub(lambda m: m[1] + self._alias("home", m[2], "user{}"), text)
-        if "home" in self._known:
+        if self._has_name:
             text = self._user.sub("user", text)
         text = self._host.sub("host", text)
         text = _UUID.sub(self._uuid, text)

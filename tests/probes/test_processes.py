@@ -12,7 +12,7 @@ from doctor.facts import Missing
 from doctor.probes.collect import Options, collect
 from doctor.probes.engine_names import engine_of
 from doctor.probes.environment import allowed
-from doctor.probes.launch_arguments import parse_arguments
+from doctor.probes.launch_arguments import hide_secrets, parse_arguments
 from doctor.probes.local import LocalHost
 from doctor.probes.processes import parse_parent
 from doctor.probes.rooted import RootedHost
@@ -95,6 +95,38 @@ def test_arguments_under_neutral_names(
     engine: str, command: str, expected: dict[str, object]
 ) -> None:
     assert parse_arguments(engine, tuple(command.split())) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--api-key hunter2 hunter3 --port 1",
+        "--api-keys hunter2 hunter3",
+        "--api-key=hunter2",
+        "--admin-api-key hunter2",
+        "--hf-token hunter2",
+        "-hft hunter2",
+        "--hf_token=hunter2",
+        "--ngrok-authtoken hunter2",
+        "--ssl-keyfile-password hunter2",
+        "--grpc.auth-token hunter2",
+        "--secret hunter2",
+    ],
+)
+def test_keys_are_cut_wherever_they_stand(options: str) -> None:
+    argv = ("/v/bin/vllm", "serve", "m", *options.split())
+    assert "hunter" not in repr(parse_arguments("vllm", argv))
+    hidden = hide_secrets(argv)
+    assert "hunter" not in " ".join(hidden)
+    assert hidden[:3] == argv[:3]
+    assert len(hidden) == len(argv)
+
+
+def test_what_only_sounds_like_a_key_stays() -> None:
+    command = "vllm serve m --tokenizer t --max-num-batched-tokens 8192 --key-dtype x"
+    argv = tuple(command.split())
+    assert hide_secrets(argv) == argv
+    assert parse_arguments("vllm", argv)["max_num_batched_tokens"] == 8192
 
 
 def test_the_name_of_a_process_may_hold_anything() -> None:

@@ -40,7 +40,8 @@ def test_a_recording_of_this_machine_tells_the_same(tmp_path: Path) -> None:
         tuple(replace(s, binaries=UNSTATED, libcuda=UNSTATED) for s in found.scopes)
         for found in (facts, again)
     ]
-    assert to_wire(scopes[0]) == to_wire(scopes[1])
+    # Folders that look like a person's home bear another name in the recording.
+    assert Scrubber().tree(to_wire(scopes[0])) == Scrubber().tree(to_wire(scopes[1]))
     boot = replace(facts.host, boot=UNSTATED), replace(again.host, boot=UNSTATED)
     assert to_wire(boot[0]) == to_wire(boot[1])
     assert to_wire(facts.devices) == to_wire(again.devices)
@@ -177,7 +178,37 @@ def test_what_is_interrupted_leaves_nothing(tmp_path: Path, existed: bool) -> No
     assert not existed or not list(folder.iterdir())
 
 
+def test_an_engine_of_another_user_in_a_container_is_replayed(tmp_path: Path) -> None:
+    """The names of its folders are changed, and that of /proc/PID/root is not."""
+    root = "/proc/12/root"
+    site = f"{root}/home/alice/v/lib/python3.12/site-packages"
+    host = write_host(
+        tmp_path / "host",
+        {
+            "/proc/12/cmdline": "/home/alice/v/bin/python3\0-m\0vllm.entrypoints.api_server\0"
+            "--model\0/home/alice/m\0",
+            "/proc/12/environ": "HOME=/home/alice\0PATH=/bin\0HF_HOME=/x\0",
+            "/proc/12/cgroup": "0::/docker/" + "ab12" * 16,
+            f"{root}/proc/version": "Linux",
+            f"{root}/home/alice/v/pyvenv.cfg": "version = 3.12.3\n",
+            f"{site}/vllm-0.20.0.dist-info/METADATA": "Name: vllm\nVersion: 0.20.0\n\n",
+            f"{root}/home/alice/m/model.safetensors": "x" * 2000,
+        },
+        env={"HOME": "/root"},
+    )
+    record(host, str(tmp_path / "out"))
+    again = collect(RecordedHost(str(tmp_path / "out")), Options())
+    (work,) = again.workloads
+    box = again.scope(work.scope)
+    assert box is not None
+    assert box.root == "/home/user1/v"
+    assert (work.env.value or {})["PATH"] == "/bin"
+    assert str(work.version.value) == "0.20.0"
+    assert work.model.known("model")["missing_files"] == []
+
+
 def test_versions_are_no_addresses() -> None:
+    assert Scrubber("/root", "box").text("/home/al/x /root/y") == "/home/user1/x /root/y"
     scrub = Scrubber("/home/al", "box")
     for text in ("libcublas.so.12.4.5.8", "535.261.03", "http://127.0.0.1:8000", "0000:3b:00.0"):
         assert scrub.text(text) == text
