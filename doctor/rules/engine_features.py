@@ -43,7 +43,8 @@ def attention_backend_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         or at the first request.
     How to fix: leave the back end unset, or choose one that the finding names.
     Silent when: none was chosen. A warning where the back end is not listed for the card,
-        without a statement that it is refused.
+        without a statement that it is refused, and where the version is not known and most
+        releases refuse it.
     Sources: back-end selection code and documentation (rows in the matrix).
     """
     name, at = _chosen_backend(case)
@@ -111,28 +112,34 @@ def refusal(
     device = setting.device
     where = f" on {cards.label(device, matrix)}" if device is not None else ""
     seen = (cards.evidence(device, matrix),) if device is not None else ()
-    subject = device.id if device is not None else ""
+    fault = Fault("", (found.evidence, *seen), subject=device.id if device is not None else "")
     if result.refused is not None:
         claim = result.refused.claim
-        return Fault(
-            _refused_text(claim, found, what, where),
-            evidence=(found.evidence, *seen),
-            remedies=(Remedy(claim.remedy),) if claim.remedy else (),
-            sources=claim.source,
-            subject=subject,
+        return replace(
+            _by_claim(fault, claim),
+            message=_refused_text(claim, found, what, where),
             severity=_severity(claim),
             extrapolated=result.refused.extrapolated,
         )
+    if result.mostly is not None:
+        claim = result.mostly.claim
+        until = f" before {claim.until}" if claim.until else ""
+        text = f"{what} does not work with {found.name}{until}{where}; its version is not known"
+        return replace(_by_claim(fault, claim), message=text, severity=Severity.WARNING)
     if result.listed and setting.capability is not None:
-        return Fault(
-            f"{what} of {found.label} is not listed for compute capability "
+        return replace(
+            fault,
+            message=f"{what} of {found.label} is not listed for compute capability "
             f"{setting.capability}{where}; it is for {_specs(result.listed)}",
-            evidence=(found.evidence, *seen),
             sources=result.listed[0].source,
-            subject=subject,
             severity=Severity.WARNING,
         )
     return None
+
+
+def _by_claim(fault: Fault, claim: Claim) -> Fault:
+    fixes = (Remedy(claim.remedy),) if claim.remedy else ()
+    return replace(fault, remedies=fixes, sources=claim.source)
 
 
 def _severity(claim: Claim) -> Severity | None:

@@ -44,6 +44,7 @@ class Judgement:
 
     `refused` is the claim that rules it out; `listed` the claims that allow it
     elsewhere, if it is outside of all of them; `open` the fact that would decide.
+    `mostly` is the refusal of most releases, where the version is not known.
     """
 
     refused: ClaimMatch | None = None
@@ -51,6 +52,7 @@ class Judgement:
     allowed: Claim | None = None
     open: str = ""
     is_known: bool = True
+    mostly: ClaimMatch | None = None
 
 
 def settings(case: Case, matrix: Matrix) -> tuple[Setting, ...]:
@@ -153,8 +155,18 @@ def judge(matrix: Matrix, found: Software, kind: str, key: str, setting: Setting
     if all(a.listed for a in answers):
         return answers[0]
     if any(a.refused or a.listed for a in answers):
-        return Judgement(open=f"version of {found.name}")
+        return Judgement(open=f"version of {found.name}", mostly=_mostly(answers))
     return answers[0]
+
+
+def _mostly(answers: list[Judgement]) -> ClaimMatch | None:
+    """The refusal of this machine by most of the releases that know the thing at all."""
+    refusals = [a.refused for a in answers if a.refused is not None]
+    mine = [match for match in refusals if match.claim.when]
+    knowing = len(answers) - (len(refusals) - len(mine))
+    if 2 * len(mine) <= knowing:
+        return None
+    return next((match for match in mine if not match.claim.data.get("effect")), None)
 
 
 def _least_extrapolated(answers: list[Judgement]) -> ClaimMatch | None:
@@ -273,7 +285,7 @@ def cuda_of(case: Case) -> Version | None:
 
 def need(judgement: Judgement, what: str) -> None:
     """Raise `MissingFact` for a judgement that is open or has no rows."""
-    if judgement.open:
+    if judgement.open and judgement.mostly is None:
         raise MissingFact(judgement.open, Missing.NOT_STATED)
     if not judgement.is_known:
         raise MissingFact(f"matrix rows about {what}", Missing.NOT_STATED)
