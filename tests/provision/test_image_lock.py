@@ -15,9 +15,8 @@ from doctor.provision.locks import Locked, is_for
 from doctor.report.lock import render_text
 
 DIGEST, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
-MODEL = LockedModel(
-    id="Qwen/Qwen3-8B", commit="c" * 40, files=(LockedFile(name="a/b.json", size=3, sha256="0" * 64),)
-)  # fmt: skip
+FILE = LockedFile(name="a/b.json", size=3, sha256="0" * 64)
+MODEL = LockedModel(id="Qwen/Qwen3-8B", commit="c" * 40, files=(FILE,))
 LOCK = Lock(
     schema=SCHEMA,
     profile="vllm-nvidia-container",
@@ -99,7 +98,7 @@ def test_the_version_in_an_image_is_known_by_its_tag(image: str, version: str, f
 
 
 def test_a_tag_that_holds_another_version_is_refused() -> None:
-    with pytest.raises(UsageError, match="holds 0.33.0"):
+    with pytest.raises(UsageError, match=r"holds 0\.33\.0"):
         engine_version(profile_of(version="==0.32.0"), load_matrix())
 
 
