@@ -52,7 +52,8 @@ def _cost(names: list[str]) -> float:
         inventory = Path(folder, "hosts.json")
         inventory.write_text(json.dumps(listed))
         command = [sys.executable, "-m", "doctor", "check", "--inventory", str(inventory),
-                   "--keep", f"{folder}/kept", "-q", "--engine", "vllm==0.20.0", "--host-limit", "600"]  # fmt: skip
+                   "--keep", f"{folder}/kept", "-q", "--engine", "vllm==0.20.0",
+                   "--host-limit", "600"]  # fmt: skip
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as child:
