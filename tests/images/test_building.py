@@ -97,6 +97,7 @@ def built(pinned: str) -> Iterator[str]:
     assert f"org.opencontainers.image.base.digest={pinned.rpartition('@')[2]}" in out
     yield name
     call("docker", "rmi", "-f", name)
+    call("docker", "image", "prune", "-f", "--filter", "label=io.llm-doctor.stage=build")
 
 
 @contextmanager
