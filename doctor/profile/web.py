@@ -69,6 +69,8 @@ def opened(call: Call) -> Iterator[Reply]:
             if reply.status not in _MOVED or not reply.headers.get("location"):
                 yield reply
                 return
+            if call.data is not None:
+                raise RemoteError(f"{_shown(url)}: leads elsewhere with what was sent to it")
             passed = {**reply.headers, **passed}
             onward = urljoin(url, reply.headers["location"])
         secret = secret if _may_follow(url, onward) else ""

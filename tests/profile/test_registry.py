@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from doctor.errors import DoctorError, RemoteError, UsageError
 from doctor.profile.registry import parse_reference, pin_image
 from doctor.profile.registry_login import Login, find_login
+from doctor.profile.web import Call, get
 from tests.web import Asked, Given, Site
 
 LIST_TYPE = "application/vnd.oci.image.index.v1+json"
@@ -173,6 +174,16 @@ def base64_text(asked: Asked) -> str:
 def test_a_strange_answer_is_one_clear_error(given: Given, said: str) -> None:
     with Site(lambda _: given) as site, pytest.raises(DoctorError, match=said):
         pin_image(f"{site.url.removeprefix('http://')}/o/i:v1", "x86_64")
+
+
+@pytest.mark.real
+def test_what_is_sent_goes_to_no_other_address() -> None:
+    def answer(asked: Asked) -> Given:
+        return Given(307, b"", {"Location": "/elsewhere"}) if asked.path == "/token" else Given()
+
+    with Site(answer) as site, pytest.raises(RemoteError, match="elsewhere"):
+        get(Call(f"{site.url}/token", data=b"refresh_token=s"), 100)
+    assert [asked.path for asked in site.seen] == ["/token"]
 
 
 @pytest.mark.real
