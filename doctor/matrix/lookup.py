@@ -12,6 +12,7 @@ import msgspec
 
 from doctor.errors import UsageError
 from doctor.facts import Version
+from doctor.matrix.amd_products import row_of_pci, row_of_product
 from doctor.matrix.claims import ClaimMatch, beyond
 from doctor.matrix.domains import IDENTITY
 from doctor.matrix.model import EngineDomain, Release
@@ -71,9 +72,12 @@ def _unknown(matrix: Matrix, subject: str) -> UsageError:
 
 def _gpu(matrix: Matrix, text: str) -> Answer:
     gpus = matrix.gpus_named(text) or matrix.gpus_of_pci(text)
+    amd = row_of_pci(matrix, text) or row_of_product(matrix, text)
+    if not gpus and amd is not None:
+        return Answer(f"gpu {text}", (_section("products", (amd,)),))
     if not gpus:
         raise UsageError(
-            f"no NVIDIA GPU fits {text[:60]!r}",
+            f"no NVIDIA or AMD GPU fits {text[:60]!r}",
             "write it as nvidia-smi does, or as a PCI id: doctor matrix query gpu 10de:2684",
         )
     return Answer(f"gpu {text}", (_section("products", gpus),))

@@ -7,11 +7,11 @@ import re
 from doctor.facts import Device, Missing, MissingFact
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
+from doctor.matrix.amd_products import of_pci, of_product
 from doctor.rules.settings import covering
 from doctor.rules.software import Software
 
 _GFX = re.compile(r"gfx[0-9]{2,4}[a-c]?")
-_WORDS = re.compile(r"[a-z0-9]+")
 
 
 def targets_in(text: str) -> set[str]:
@@ -27,43 +27,14 @@ def target(device: Device, matrix: Matrix) -> Evidence:
     read = device.gfx.value
     if read is not None:
         return Evidence(read.partition(":")[0], device.gfx.at)
-    of_id = of_pci(device.pci_id.value or "", matrix)
+    of_id = of_pci(matrix, device.pci_id.value or "")
     if of_id is not None:
         return Evidence(of_id, f"PCI id {device.pci_id.value}, {device.pci_id.at}")
-    named = of_product(device.name.value or "", matrix)
+    named = of_product(matrix, device.name.value or "")
     if named is None:
         reason = device.gfx.missing or Missing.NOT_STATED
         raise MissingFact(f"devices.{device.id}.gfx", reason, device.gfx.at)
     return Evidence(named, f"{device.name.value}, {device.name.at}")
-
-
-def of_pci(pci_id: str, matrix: Matrix) -> str | None:
-    """The gfx name of a PCI id ("1002:74a1") in the matrix."""
-    device = pci_id.lower().rpartition(":")[2]
-    rows = (match.claim for match in matrix.claims("rocm", "gpu") if device)
-    return next((row.key for row in rows if device in row.data.get("devices", ())), None)
-
-
-def of_product(name: str, matrix: Matrix) -> str | None:
-    """The gfx name of a product by the longest of its names in the matrix that the text holds."""
-    words = _words(name)
-    best, length = None, 0
-    for match in matrix.claims("rocm", "gpu") if words else ():
-        for product in match.claim.data.get("names", ()):
-            wanted = _words(str(product))
-            if len(wanted) > length and _holds(words, wanted):
-                best, length = match.claim.key, len(wanted)
-    return best
-
-
-def _words(text: str) -> list[str]:
-    """Words in small letters, figures apart from the XT or XTX that follows them."""
-    return _WORDS.findall(re.sub(r"(?<=\d)(xtx|xt|gre)\b", r" \1", text.lower()))
-
-
-def _holds(words: list[str], wanted: list[str]) -> bool:
-    size = len(wanted)
-    return any(words[i : i + size] == wanted for i in range(len(words) - size + 1))
 
 
 def override(value: str) -> str:
