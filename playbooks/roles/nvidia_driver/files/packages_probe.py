@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
 import re
 import shutil
@@ -115,11 +116,8 @@ def module_version(path: str) -> str:
     try:
         with open(path, "rb") as file:
             data = file.read(256 << 20)
-        if path.endswith(".xz"):
-            import lzma
-
-            data = lzma.decompress(data)
-    except (OSError, ValueError, EOFError):
+        data = lzma.decompress(data) if path.endswith(".xz") else data
+    except (OSError, lzma.LZMAError, MemoryError):
         return ""
     match = re.search(rb"\0version=([0-9.]{3,20})\0", data)
     return match[1].decode() if match else ""
