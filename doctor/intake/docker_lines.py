@@ -19,7 +19,8 @@ _VARIABLE = re.compile(
     r"\\(?P<escaped>\$)|\$(?:(?P<plain>[A-Za-z_]\w{0,100})"
     r"|\{(?P<braced>[A-Za-z_]\w{0,100})(?::?(?P<operator>[-+])(?P<word>[^{}]{0,300}))?\})"
 )
-_MOST_LINES, _LONGEST = 20_000, 200_000
+MOST_LINES = 2000
+_LONGEST = 200_000
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Instruction:
 
 
 def instructions(text: str) -> tuple[Instruction, ...]:
-    """All instructions in order; lines that are none are passed over."""
-    return tuple(_instructions(text.split("\n")[:_MOST_LINES]))
+    """The instructions of the first 2000 lines, in order; what is none is passed over."""
+    return tuple(_instructions(text.split("\n", MOST_LINES)[:MOST_LINES]))
 
 
 def _instructions(lines: list[str]) -> Iterator[Instruction]:

@@ -9,14 +9,14 @@ import yaml
 from doctor.errors import UsageError
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_LIMIT = 1 << 20
+_LIMIT = 128 << 10
 _DEEPEST = 8
 
 
 def composed(text: str, name: str) -> yaml.Node:
     """The outermost node; raises UsageError that names the place of the fault."""
     if len(text) > _LIMIT:
-        raise UsageError(f"{name}: larger than {_LIMIT >> 20} MiB", "this is no file of people")
+        raise UsageError(f"{name}: larger than {_LIMIT >> 10} KiB", "this is no file of people")
     try:
         node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError, ValueError) as fault:

@@ -128,7 +128,7 @@ def test_check_gives_every_machine_its_row(fleet: Fleet, box: Sandbox, tmp_path:
 def test_a_failing_batch_ends_the_apply(fleet: Fleet, box: Sandbox, tmp_path: Path) -> None:
     profile = box.profile()
     hooks = _hooks(tmp_path)
-    on = ("--inventory", str(fleet.inventory), "--host-limit", "300", "--limit", "!hangs")
+    on = ("--inventory", str(fleet.inventory), "--host-limit", "900", "--limit", "!hangs")
     answer = box.run(
         *("apply", profile, *on, "--serial", "1,25%,100%", "--yes", "--format", "json"),
         *("--lock", box.wheels / "stack.lock", "--offline", box.wheels),

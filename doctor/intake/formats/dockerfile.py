@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from doctor.facts import Facts, ImageRef, Missing, Workload, missing
-from doctor.intake.docker_lines import Instruction, expand, instructions
+from doctor.intake.docker_lines import MOST_LINES, Instruction, expand, instructions
 from doctor.intake.installs import Shell, installed_by
 from doctor.intake.shell_commands import commands
 from doctor.intake.wanted import Files, Wanted, at_line, no_files
@@ -74,6 +74,9 @@ def read(
     for instruction in instructions(text):
         reader.take(instruction)
     stage = reader.stages.get(target) or reader.stage
+    if stage is not None and text.count("\n") > MOST_LINES:
+        only = f"{name}: only its first {MOST_LINES} lines are read"
+        stage.wanted = replace(stage.wanted, notes=(*stage.wanted.notes, only))
     return _facts(stage, name) if stage else Facts()
 
 
