@@ -19,7 +19,8 @@ from doctor.intake.text import plain
 LINE_LIMIT = 4096
 # Of a longer line, what is looked at around a literal.
 AROUND = 512
-WHOLE_LIMIT = 96 << 10
+# A log up to this length is searched as it is, of a longer one so much of its telling lines.
+WHOLE_LIMIT, TELLING_LIMIT = 96 << 10, 64 << 10
 
 # Of a long log only lines with one of these words are searched: errors say so.
 LANDMARKS = (
@@ -200,10 +201,11 @@ def _unescaped(text: str) -> str:
 
     Loggers of JSON spell them out, and so do syslog and those who show a file.
     """
+    head = text[:WHOLE_LIMIT]
     for spelled in _SPELLED:
-        if spelled in text:
+        if spelled in head:
             text = text.replace(spelled, "\x1b[")
-    if '{"' in text and "\\" in text:
+    if '{"' in head and "\\" in head:
         for escape, letters in _JSON:
             text = text.replace(escape, letters)
     return text
@@ -233,7 +235,7 @@ def _telling(text: str) -> tuple[list[int], list[int], str]:
         origins.append(begin)
         kept.append(piece if piece.endswith("\n") else piece + "\n")
         size += len(kept[-1])
-        if size > WHOLE_LIMIT:
+        if size > TELLING_LIMIT:
             break
     return starts, origins, "".join(kept)
 
