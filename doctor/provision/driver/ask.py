@@ -82,10 +82,14 @@ def pattern_of(family: Family) -> tuple[str, str]:
     return "|".join((*family.names, *family.sources)), "|".join(family.apart)
 
 
-def read_survey(target: Target, family: Family, applied: str) -> Survey:
-    """What is there of the family, before there is a goal; `applied` is a file to read."""
+def read_survey(target: Target, family: Family, applied: str, globs: Sequence[str] = ()) -> Survey:
+    """What is there of the family, before there is a goal; `applied` is a file to read.
+
+    `globs` are names of other packages that are to be held too.
+    """
     own, apart = pattern_of(family)
-    question = {"ask": "state", "family": own, "apart": apart, "applied": applied}
+    question = {"ask": "state", "family": own, "apart": apart, "applied": applied,
+                "globs": list(globs)}  # fmt: skip
     return _read(ask(target, question, _STATE_S), Survey)
 
 

@@ -65,7 +65,8 @@ def chosen_set(
 ) -> DriverSet:
     """What a simulated change leads to: its own packages, what they need, what goes."""
     after = _after(answer, shelf.state, shelf.offers)
-    own, others = _parted(after, answer, choice, _belongs(shelf.family, wish.beside))
+    names = (*wish.beside, *profile.hold.packages)
+    own, others = _parted(after, answer, choice, _belongs(shelf.family, names))
     replaced = [_offered(p, shelf.offers) for p in shelf.state.packages if _changes(p, answer)]
     return DriverSet(
         scheme=choice.scheme.id,
@@ -75,6 +76,7 @@ def chosen_set(
         packages=tuple(own),
         needs=tuple(others),
         absent=answer.removed,
+        held_too=profile.hold.packages,
         holds=_holds(profile, own, others),
         builds=not choice.signed,
         units=_units(own, wish.fabric),
@@ -106,13 +108,15 @@ def _offered(package: Package, offers: Sequence[Package]) -> Package:
 
 
 def _belongs(family: Family, beside: Sequence[str]) -> Callable[[Package], bool]:
-    """Tell what is held with the driver: its family, and what goes beside it by name."""
+    """Tell what is held with the driver: its family, and what goes beside it by name or pattern."""
     mine = re.compile("|".join((*family.names, *family.sources)))
     apart = re.compile("|".join(family.apart))
 
     def belongs(package: Package) -> bool:
         named = mine.fullmatch(package.name) or mine.fullmatch(package.source)
-        return package.name in beside or bool(named and not apart.fullmatch(package.name))
+        if any(fnmatch.fnmatchcase(package.name, pattern) for pattern in beside):
+            return True
+        return bool(named and not apart.fullmatch(package.name))
 
     return belongs
 
@@ -158,6 +162,7 @@ def adopted_set(profile: Profile, version: str, state: DriverState, family: Fami
         modules=OPEN if is_open else PROPRIETARY,
         version=version,
         packages=tuple(own),
+        held_too=profile.hold.packages,
         holds=_holds(profile, own, ()),
         builds=wants_it and any("dkms" in name for name in names),
         units=_units(own, False) if wants_it else (),

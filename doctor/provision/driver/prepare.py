@@ -112,9 +112,10 @@ def draft(asking: Asking, facts: Facts, matrix: Matrix) -> Draft:
             "write driver: {policy: install, branch: N}, or hold: {driver: true}",
         )
     mine = family(matrix)
-    survey = read_survey(asking.target, mine, f"{HOME}/applied.json")
+    applied_there = f"{HOME}/applied.json"
+    survey = read_survey(asking.target, mine, applied_there, profile.hold.packages)
     scene = Scene(asking.target, facts, matrix, mine, survey.driver, survey.uid)
-    applied = parse_goal(survey.applied, f"{HOME}/applied.json") if survey.applied else None
+    applied = parse_goal(survey.applied, applied_there) if survey.applied else None
     wish = wish_of(profile, scene, locked)
     blockers = [
         *refuse.of_host(facts, scene.state, scene.uid),
@@ -170,7 +171,8 @@ def _settled(
         return driver_goal(msgspec.structs.replace(locked, patterns=pattern_of(scene.family)))
     last = applied.driver if applied else None
     holds = profile.hold.driver
-    if applied is not None and last is not None and _still(last, wish, holds):
+    same_holds = last is not None and last.held_too == profile.hold.packages
+    if applied is not None and last is not None and same_holds and _still(last, wish, holds):
         return applied
     version = driver_version(scene.state.packages, scene.family)
     if not version or (wish is not None and not _is_whole(version, wish, scene)):

@@ -41,7 +41,8 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     family, and names that only look so. Without a `scheme` it is what was there before
     doctor came. `purges` tells that settings of what is absent go too: on the way back;
     `starts` that there are cards, so that modules and services can be started. `engine` is the
-    container engine that is to hand GPUs to containers, "" for none.
+    container engine that is to hand GPUs to containers, "" for none. `held_too` are patterns
+    of other packages that a profile holds.
     """
 
     scheme: str
@@ -60,6 +61,7 @@ class DriverSet(Struct, frozen=True, kw_only=True):
     purges: bool = False
     starts: bool = False
     engine: str = ""
+    held_too: tuple[str, ...] = ()
 
     @property
     def all_names(self) -> tuple[str, ...]:

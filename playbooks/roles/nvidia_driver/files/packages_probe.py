@@ -8,6 +8,7 @@ Needs Python 3.9 and nothing else.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import lzma
@@ -84,6 +85,7 @@ def _dpkg(question: dict[str, Any]) -> dict[str, Any]:
             holds.append(name)
         mine = family.fullmatch(name) or family.fullmatch(source)
         mine = name in also or (mine and not apart.fullmatch(name))
+        mine = mine or any(fnmatch.fnmatchcase(name, glob) for glob in question.get("globs", []))
         if mine and status in ("installed", "config-files"):
             packages.append([name, version, arch, source, status])
     auto = set(run(["apt-mark", "showauto"]).stdout.split())
