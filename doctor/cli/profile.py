@@ -82,14 +82,16 @@ def validate(ctx: click.Context, names: tuple[str, ...]) -> None:
 @click.option("--platform", default="", metavar="P", help="Such as x86_64-manylinux_2_28.")
 @click.option("--download", default="", metavar="DIR", help="Also fetch every file into DIR.")
 def lock(name: str, output: str, python: str, platform: str, download: str) -> None:
-    """Write down every Python file of a profile by version and sha256.
+    """Write down what a profile is today: packages and models by sha256, an image by digest.
 
-    Resolved against your own package index. The file names no index, path or secret: commit
-    it. Its arguments are checked against what that version of the engine takes.
+    Packages are resolved against your own index, tags and revisions by their registry and
+    hub. The file names no index, path or secret: commit it. Arguments are checked against
+    what that version of the engine takes.
 
     \b
     Examples:
       doctor profile lock llamacpp-cpu
+      doctor profile lock vllm-nvidia-container
       doctor profile lock vllm-nvidia --python 3.12 --download ./wheels
       doctor apply vllm-nvidia --lock stack.lock --offline ./wheels
     """
