@@ -59,6 +59,8 @@ def _cost(names: list[str]) -> float:
         ) as child:
             _, _, usage = os.wait4(child.pid, 0)
             child.returncode = 0
+        kept = len(list(Path(folder, "kept").glob("*.json")))
+        assert kept == len(names), f"{kept} of {len(names)} hosts answered"
     return usage.ru_utime + usage.ru_stime
 
 
