@@ -23,6 +23,10 @@ _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _SPOKEN = re.compile(r"//[^/@\s]*@")
 
 
+class UnresolvedError(RemoteError):
+    """No set of packages meets what is wanted, or the index does not say."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What to resolve: requirements, for one Python and platform; `index` is one more to ask.
@@ -128,7 +132,6 @@ def _run(command: Sequence[str], limit_s: int, verb: str) -> str:
         raise RemoteError(f"the index did not {verb} within {limit_s} s", "try again") from None
     if answer.returncode:
         said = _SPOKEN.sub("//***@", answer.stderr.strip())[-1500:]
-        raise RemoteError(
-            f"cannot {verb} the packages:\n{said}", "check the index and the versions"
-        )
+        kind = UnresolvedError if verb == "resolve" else RemoteError
+        raise kind(f"cannot {verb} the packages:\n{said}", "check the index and the versions")
     return answer.stdout

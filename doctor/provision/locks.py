@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from doctor.errors import UsageError
-from doctor.facts import Facts, Version
+from doctor.facts import Facts
 from doctor.matrix import Matrix
 from doctor.profile import hub
 from doctor.profile.lock import SCHEMA, Lock, read_lock, requirements_text, write_lock
-from doctor.profile.locking import Wanted, download, resolve_packages
+from doctor.profile.locking import UnresolvedError, Wanted, download, resolve_packages
 from doctor.profile.schema import Install, Model, Profile
 from doctor.provision.image_lock import is_of_image, lock_image
 from doctor.provision.launching import launch_of
@@ -24,6 +24,7 @@ from doctor.smoke.secret import read_secret
 
 # Levels of glibc that uv resolves for, as manylinux tags name them (PEP 600).
 _LEVELS = (17, 28, *range(31, 41))
+_USUAL = 28
 
 
 def lock_profile(profile: Profile, python: str, platform: str, matrix: Matrix) -> Lock:
@@ -71,6 +72,14 @@ def _lock_packages(profile: Profile, python: str, platform: str, matrix: Matrix)
     return lock
 
 
+def lock_on(profile: Profile, python: str, platforms: tuple[str, ...], matrix: Matrix) -> Lock:
+    """Resolve a profile for the first of some platforms for which there is a solution."""
+    for platform in platforms[:-1]:
+        with suppress(UnresolvedError):
+            return lock_profile(profile, python, platform, matrix)
+    return lock_profile(profile, python, platforms[-1], matrix)
+
+
 @dataclass(frozen=True)
 class Wish:
     """What a person wants locked.
@@ -103,11 +112,11 @@ def lock_to_file(wish: Wish, matrix: Matrix) -> Locked:
     facts = _facts_for(wish)
     python = wish.python or wish.profile.install.python or next(iter(pythons_of(facts)), "")
     if wish.profile.install.method == "venv":
-        platform = wish.platform or platform_of(facts)
+        platforms = (wish.platform,) if wish.platform else platforms_of(facts)
     else:
-        platform = wish.platform or f"{facts.host.arch.value}-linux"
-    _expect_plain(python, platform)
-    lock = lock_profile(wish.profile, python, platform, matrix)
+        platforms = (wish.platform or f"{facts.host.arch.value}-linux",)
+    _expect_plain(python, platforms[0])
+    lock = lock_on(wish.profile, python, platforms, matrix)
     path = Path(wish.output)
     before = read_lock(path) if path.is_file() else None
     is_new = write_lock(path, lock)
@@ -168,23 +177,21 @@ def _is_of_model(lock: Lock, model: Model) -> bool:
     return (locked.id, locked.wanted, locked.pick) == (model.id, model.revision, model.files)
 
 
-def platform_of(facts: Facts) -> str:
-    """The platform of a machine: its architecture, and a level of glibc that it has.
+def platforms_of(facts: Facts) -> tuple[str, ...]:
+    """Platforms of a machine: its architecture, with levels of glibc to try one after the other.
 
-    Raises UsageError if either is unknown.
+    First the level that most wheels are made for, then the newest that the machine has, as
+    some packages are made for a newer one alone. Raises UsageError if either is unknown.
     """
     arch, libc = facts.host.arch.value, facts.host.libc.value
     if libc is not None and libc.kind != "glibc":
         raise UsageError(f"no packages are made for {libc.kind} here", "lock elsewhere")
     if arch not in ("x86_64", "aarch64") or libc is None or libc.version is None:
         raise UsageError("architecture or libc of the machine is not known", "name --platform")
-    return f"{arch}-manylinux_2_{_level(libc.version, _LEVELS)}"
-
-
-def _level(version: Version, levels: Iterable[int]) -> int:
-    """28 where the machine has it, as most wheels are made for it; else the highest it has."""
-    minor = version.release[1] if len(version.release) > 1 else 0
-    return min(28, max((level for level in levels if level <= minor), default=17))
+    minor = libc.version.release[1] if len(libc.version.release) > 1 else 0
+    newest = max((level for level in _LEVELS if level <= minor), default=_LEVELS[0])
+    levels = dict.fromkeys((min(_USUAL, newest), newest))
+    return tuple(f"{arch}-manylinux_2_{level}" for level in levels)
 
 
 def pythons_of(facts: Facts) -> dict[str, str]:

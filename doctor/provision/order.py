@@ -23,7 +23,7 @@ from doctor.provision.driver.sets import NAME as DRIVER
 from doctor.provision.driver.sets import DriverSet
 from doctor.provision.goal import Goal, Model, parse_goal
 from doctor.provision.image_lock import image_scope
-from doctor.provision.locks import is_for, lock_profile, platform_of, pythons_of
+from doctor.provision.locks import is_for, lock_on, lock_profile, platforms_of, pythons_of
 from doctor.provision.means import Scene, means_for, model_folder
 from doctor.provision.plan import Plan, make_plan
 from doctor.provision.roles import with_unverified
@@ -179,7 +179,7 @@ def _new_lock(order: Order, facts: Facts, matrix: Matrix) -> Lock:
     python = install.python or next(iter(pythons_of(facts)), "")
     if not python:
         raise UsageError("no Python was found there", "install python3 with venv")
-    return lock_profile(order.profile, python, platform_of(facts), matrix)
+    return lock_on(order.profile, python, platforms_of(facts), matrix)
 
 
 def _model(order: Order, lock: Lock, site: Site, applied: Goal | None) -> Model:

