@@ -16,6 +16,9 @@ from doctor.matrix import Matrix, load_matrix
 from doctor.report import Fleet, Report, Unreadable
 from doctor.report.redact import Redactor
 
+# A snapshot of a machine with many environments has a few megabytes.
+_MOST_BYTES = 64 << 20
+
 Progress = Callable[[int, int, str], None]
 
 
@@ -80,7 +83,7 @@ def judge_inventory(reach: Reach, question: Question, progress: Progress) -> Fle
     by_name = {host.name: host for host in hosts}
     found: dict[str, Report] = {}
     matrix = load_matrix()
-    pool = Pool(reach.forks, reach.limit_s)
+    pool = Pool(reach.forks, reach.limit_s, limit_bytes=_MOST_BYTES)
     for ended in pool.run(fact_jobs(hosts, reach.limit_s)):
         fault = fault_of(by_name[ended.name], ended, reach.limit_s)
         path = reach.keep / f"{ended.name}.json"

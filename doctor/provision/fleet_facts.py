@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -84,6 +85,8 @@ def fault_of(host: FleetHost, ended: Ended, limit_s: float) -> str:
         return f"{ended.missing} is not installed here"
     if ended.code is None or ended.code == 124:
         return f"no answer within {limit_s:g} s"
+    if ended.code == -signal.SIGXFSZ:
+        return "it said more than a snapshot has"
     if host.target.kind == SSH and ended.code == 255:
         return f"not reachable: {last}"
     if host.target.kind == DOCKER and any(word in said for word in _AWAY):

@@ -213,6 +213,6 @@ def _written(keys: dict[str, str], folder: Path) -> str:
         if not re.search(r"[\x00-\x1f\"]", key):
             lines += [f"Host {address}", f'  IdentityFile "{key}"']
     lines += ["Host *", "Include ~/.ssh/config", "Include /etc/ssh/ssh_config", ""]
-    path = folder / "ssh_config"
+    path = folder / ".ssh_config"
     path.write_text("\n".join(lines))
     return str(path)

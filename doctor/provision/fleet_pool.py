@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -12,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 _GRACE_S = 30.0
+_MOST_ERRORS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,14 @@ class Ended:
 class Pool:
     """Runs jobs, at most `forks` at a time. `gently` asks a job to end before it is killed.
 
-    Ctrl-C ends all of them first.
+    A job that says more than `limit_bytes` (0: no limit) is ended. Ctrl-C ends all of them.
     """
 
-    def __init__(self, forks: int, limit_s: float, gently: bool = False) -> None:
-        self.forks, self.limit_s, self.gently = forks, limit_s, gently
+    def __init__(
+        self, forks: int, limit_s: float, gently: bool = False, limit_bytes: int = 0
+    ) -> None:
+        self.forks, self.limit_s = forks, limit_s
+        self.gently, self.limit_bytes = gently, limit_bytes
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
@@ -74,37 +80,51 @@ class Pool:
 
     def _one(self, job: Job) -> Ended:
         began = time.monotonic()
-        try:
-            child = subprocess.Popen(
-                job.argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as fault:
-            return Ended(job.name, 127, missing=str(fault.filename or job.argv[0]))
+        # Into files, so that what a machine says does not fill the memory.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                child = subprocess.Popen(
+                    job.argv,
+                    stdin=subprocess.PIPE,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as fault:
+                return Ended(job.name, 127, missing=str(fault.filename or job.argv[0]))
+            code = self._watched(child, job.data)
+            for file in (out, err):
+                file.seek(0)
+            said = out.read(), err.read(_MOST_ERRORS)
+        return Ended(job.name, code, *said, round(time.monotonic() - began, 2))
+
+    def _watched(self, child: subprocess.Popen[bytes], data: bytes) -> int | None:
+        """Feed a job and wait for its end; None if its deadline ended it."""
         self._running.add(child)
         try:
-            out, err = child.communicate(job.data, timeout=self.limit_s)
-            code: int | None = child.returncode
+            if self.limit_bytes:
+                with suppress(OSError):  # it may have ended already
+                    limit = (self.limit_bytes, self.limit_bytes)
+                    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, limit)
+            child.communicate(data, timeout=self.limit_s)
+            return child.returncode
         except subprocess.TimeoutExpired:
-            out, err = self._end(child)
-            code = None
+            self._end(child)
+            return None
         finally:
             self._running.discard(child)
-        return Ended(job.name, code, out, err, round(time.monotonic() - began, 2))
 
-    def _end(self, child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    def _end(self, child: subprocess.Popen[bytes]) -> None:
         """End a job and all that it started; one that keeps a journal gets time to close it."""
         if self.gently:
             with suppress(ProcessLookupError):
                 child.terminate()
             with suppress(subprocess.TimeoutExpired):
-                return child.communicate(timeout=_GRACE_S)
+                child.wait(_GRACE_S)
+                return
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-        return child.communicate()
+        child.wait()
 
     def _stop(self) -> None:
         for child in list(self._running):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -134,6 +137,30 @@ def test_a_job_that_hangs_is_ended_with_its_children_and_the_others_go_on() -> N
     assert mark not in "".join(
         path.read_text() for path in Path("/proc").glob("[0-9]*/cmdline") if _readable(path)
     )
+
+
+@pytest.mark.real
+def test_a_job_that_does_not_stop_talking_is_ended() -> None:
+    jobs = [Job("talks", ("cat", "/dev/zero")), Job("good", ("echo", "x"))]
+    ended = {found.name: found for found in Pool(2, 60, limit_bytes=1 << 20).run(jobs)}
+    assert ended["talks"].code == -signal.SIGXFSZ
+    assert len(ended["talks"].out) <= 1 << 20
+    assert ended["good"].out == b"x\n"
+
+
+@pytest.mark.real
+def test_ctrl_c_ends_all_jobs() -> None:
+    code = (
+        "from doctor.provision.fleet_pool import Job, Pool\n"
+        "jobs = [Job(str(n), ('sleep', '311')) for n in range(3)]\n"
+        "list(Pool(3, 300).run(jobs))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    time.sleep(2)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(30) != 0
+    lines = [p.read_text() for p in Path("/proc").glob("[0-9]*/cmdline") if _readable(p)]
+    assert "sleep\0311\0" not in lines
 
 
 def _readable(path: Path) -> bool:
