@@ -165,9 +165,9 @@ def test_pushed_and_pulled_by_digest(built: str, registry: str) -> None:
 
 def test_a_tag_that_was_published_again_is_told(load: Load, registry: str, tmp_path: Path) -> None:
     name, lock = f"{registry}/moves:1", str(tmp_path / "images.lock")
-    for number, status in ((1, 0), (1, 0), (2, 1), (2, 0)):
-        built = load(Layer().file("version", str(number)), f"moves:{number}")
-        call("docker", "tag", built, name)
+    one, two = (load(Layer().file("version", n), f"moves:{n}") for n in ("1", "2"))
+    for image, status in ((one, 0), (one, 0), (two, 1), (two, 0)):
+        call("docker", "tag", image, name)
         call("docker", "push", "-q", name)
         call("docker", "rmi", name)
         out = doctor("image", "pin", name, "-o", lock, status=status)
