@@ -228,7 +228,8 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
         starts=bool(scene.cards),
         engine=scene.container_engine if set(wish.beside) <= set(found.names) else "",
     )
-    blockers = (*_faults(choice, scene, answer, busy), *_immovable(found, scene))
+    faults = (*refuse.of_fabric(choice, wish), *_faults(choice, scene, answer, busy))
+    blockers = (*faults, *_immovable(found, scene))
     return Draft(driver_goal(found), blockers, notes_of(scene.facts, scene.matrix, failed))
 
 

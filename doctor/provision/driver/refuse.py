@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from doctor.facts import Device, Facts
 from doctor.matrix import Matrix
 from doctor.matrix.packaging import Family
-from doctor.provision.driver.choose import Choice, Wish, set_members
-from doctor.provision.driver.names import role_of
+from doctor.provision.driver.choose import MANAGER, Choice, Wish, set_members
+from doctor.provision.driver.names import filled, role_of
 from doctor.provision.driver.sets import OPEN, PROPRIETARY, DriverState, Simulation, upstream
 from doctor.rules import cards
 
@@ -104,6 +104,17 @@ def of_simulation(
             continue
         what = "the driver's package " if there or mine.fullmatch(name) else ""
         yield f"apt would remove {what}{name}, and nothing takes its place"
+
+
+def of_fabric(choice: Choice, wish: Wish) -> Iterator[str]:
+    """Cards that are joined by NVSwitch answer nothing without a manager of that very version."""
+    names = filled(choice.scheme.fabric.get(MANAGER, ""), wish.branch).split("|")
+    asked = {word.partition("=")[0] for word in choice.words}
+    if wish.fabric and not asked & set(names):
+        yield (
+            f"the cards are joined by NVSwitch, and no repository offers "
+            f"{names[0] or 'a fabric manager'} at {choice.version}"
+        )
 
 
 def of_headers(choice: Choice, state: DriverState, answer: Simulation) -> Iterator[str]:

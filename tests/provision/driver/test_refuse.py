@@ -118,3 +118,13 @@ def test_a_module_needs_headers() -> None:
     headers = Change("install", "linux-headers-6.8.0-31-generic", "", "6.8.0-31.31")
     assert not list(refuse.of_headers(CHOICE, bare, Simulation(changes=(headers,))))
     assert not list(refuse.of_headers(CHOICE, state(), answer))
+
+
+def test_switched_cards_need_a_manager_of_that_version() -> None:
+    switched = Wish(branch=580, modules="open", fabric=True)
+    assert "NVSwitch" in words(refuse.of_fabric(CHOICE, switched))
+    whole = Choice(
+        scheme=SCHEME, version="580.95.05", words=("nvidia-fabricmanager-580=580.95.05-1",)
+    )
+    assert not list(refuse.of_fabric(whole, switched))
+    assert not list(refuse.of_fabric(CHOICE, Wish(branch=580, modules="open")))
