@@ -13,7 +13,7 @@ from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, Severity, rule
 from doctor.rules.model_facts import architecture_names, stated_architectures
 from doctor.rules.settings import fold
-from doctor.rules.software import Software, engine, installed
+from doctor.rules.software import Software, admits, engine, installed, shared_pin
 
 # Class names of transformers; types and names of files are too free to say that one is unknown.
 _CLASS = re.compile(r"[A-Z]\w*For(?:CausalLM|ConditionalGeneration)")
@@ -29,7 +29,8 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
         "architectures are not supported".
     How to fix: the first release that knows the model, or newer.
     Silent when: the model's architecture is not known, or none that lists of the engine's
-        architectures were read for. A warning for one that no release lists.
+        architectures were read for; of transformers, where the engine lists the model and
+        asks for no newer one. A warning for one that no release lists.
     Sources: model registries of the releases (rows in the matrix).
     """
     names = architecture_names(case, matrix)
@@ -38,7 +39,7 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     faults = [
         fault
-        for subject in (found, *_transformers(case, matrix))
+        for subject in (found, *_transformers(case, matrix, found, names))
         for fault in _unknown_models(case, matrix, subject, names)
     ]
     yield from faults or _in_no_release(case, matrix, found)
@@ -69,10 +70,29 @@ def _in_no_release(case: Case, matrix: Matrix, found: Software) -> Iterator[Faul
     )
 
 
-def _transformers(case: Case, matrix: Matrix) -> Iterator[Software]:
+def _transformers(
+    case: Case, matrix: Matrix, serving: Software, names: list[str]
+) -> Iterator[Software]:
+    """The transformers beside the engine, unless the engine brings the model's configuration.
+
+    It does where it lists the model and asks for no newer transformers than this.
+    """
     found = installed(case, matrix, "transformers")
-    if found is not None:
+    if found is None or found.version is None:
+        return
+    pin = shared_pin(serving, "transformers")
+    is_asked_for = bool(pin) and admits(pin, found.version) is True
+    if not (is_asked_for and _lists(matrix, serving, names)):
         yield found
+
+
+def _lists(matrix: Matrix, subject: Software, names: list[str]) -> bool:
+    folded = {fold(name) for name in names}
+    claims = [m.claim for m in matrix.claims(subject.name, "model") if fold(m.claim.key) in folded]
+    return any(
+        claim.value != "unsupported" and all(covers(claim, v) for v in subject.versions)
+        for claim in claims
+    )
 
 
 def _unknown_models(

@@ -31,11 +31,17 @@ _UNCLEAR = re.compile(
 
 @dataclass(frozen=True)
 class Need:
-    """Weights per device in GiB, and how that is known; `is_measured` if the engine said so."""
+    """Weights per device in GiB, and how that is known.
+
+    `is_measured` if the engine said so; `is_assumed` if the number format follows only from
+    the name, which says nothing of a smaller one. `total_gib` is for all devices together.
+    """
 
     gib: float
     how: str
     is_measured: bool = False
+    is_assumed: bool = False
+    total_gib: float = 0.0
 
 
 def weights(case: Case, matrix: Matrix) -> Need | None:
@@ -44,6 +50,8 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     if measured.get("weights_gib"):
         return Need(float(measured["weights_gib"]), "measured", is_measured=True)
     params, bits = _params(case, matrix), bits_per_weight(case, matrix)
+    is_assumed = bits is None and _says_no_format(case, matrix)
+    bits = 16 if is_assumed else bits
     if params is None or bits is None:
         return None
     total = params * 1e9 * bits / 8 / _GIB
@@ -51,7 +59,17 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     if ranks is None:
         return None
     split = f" over {ranks} ranks" if ranks > 1 else ""
-    return Need(total / ranks, f"{params:g}e9 parameters at {bits} bits{split}")
+    how = f"{params:g}e9 parameters at {bits} bits{split}"
+    return Need(total / ranks, how, is_assumed=is_assumed, total_gib=total)
+
+
+def _says_no_format(case: Case, matrix: Matrix) -> bool:
+    """A model that is not known, of whose format neither its name nor an argument speaks."""
+    text = f"{argument(case, 'quantization')[0] or ''} {argument(case, 'dtype')[0] or ''}".strip()
+    declared = case.workload is not None and case.workload.model.is_known
+    is_free = text.lower() in ("", "auto", "bfloat16", "float16", "half")
+    known = known_model(matrix, model_name(case)) is not None
+    return is_free and not declared and not known and not _UNCLEAR.search(model_name(case))
 
 
 def _params(case: Case, matrix: Matrix) -> float | None:

@@ -154,6 +154,8 @@ def stated_size(name: str) -> float | None:
     return max(sizes) if sizes else None
 
 
+# From the size in a name on: "qwen3-vl-4b" and "qwen3-30b-a3b" are of the families before it.
+_SIZED = re.compile(r"-e?\d+(?:\.\d+)?[bm](?:-.*)?$")
 _CLASS_ENDS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model")
 
 
@@ -168,13 +170,15 @@ def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     names = stated_architectures(case)
     row = known_model(matrix, model_name(case))
     names += [row.architecture] if row is not None else []
-    names += [model_type(name) for name in names if name.endswith(_CLASS_ENDS)]
+    types = [model_type(name) for name in names if name.endswith(_CLASS_ENDS)]
+    names += [*types, *(name.replace("_", "") for name in types)]  # GGUF writes qwen3_vl as qwen3vl
     named = model_name(case)
     typed = re.fullmatch(r"([\w-]+) (?:type|architecture)", named.strip())
     # Ollama's library names a model and, behind a colon, its size or format.
     library = named.partition(":")[0]
     plain = [plain_name(text) for text in dict.fromkeys((named, library)) if text]
-    return [*names, *([typed[1]] if typed else []), *plain]
+    families = [_SIZED.sub("", text).replace("-", "") for text in plain if _SIZED.search(text)]
+    return [*names, *([typed[1]] if typed else []), *plain, *families]
 
 
 def stated_architectures(case: Case) -> list[str]:

@@ -16,6 +16,7 @@ from doctor.rules.framework_pins import COMPANIONS
 from doctor.rules.relevance import is_relevant, needed, requirements
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, admits, engine, packages, software
+from doctor.rules.source_tree import next_release
 
 # What a distribution may be called (PEP 508); remains of an uninstall begin with "~".
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,200}[a-z0-9])?", re.IGNORECASE)
@@ -152,7 +153,8 @@ def pin_of_release_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: as for unmet requirements of installed distributions.
     How to fix: the version that the release asks for.
     Silent when: the build is a vendor's own; the metadata on disk were read (that rule
-        judges); the package is torch or a companion. A warning if the package is newer
+        judges); the package is torch or a companion; all that differs is what a later
+        release asks for, as beside a source tree. A warning if the package is newer
         than an exact pin within the same series, which often works.
     Sources: METADATA of the release (rows in the matrix).
     """
@@ -163,7 +165,10 @@ def pin_of_release_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("the metadata on disk were read")
     if not found.is_public_build or not found.rows:
         raise found.unknown()
+    ahead = next_release(case, matrix, found)
     for package in packages(case):
+        if ahead is not None and package.name in ahead.pins:
+            continue
         specs = {row.pins.get(package.name, "") for row in found.rows}
         if package.name in COMPANIONS or "" in specs or package.version is None:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Device, Missing, MissingFact
 from doctor.findings import Evidence, Remedy
@@ -13,11 +14,14 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.memory_need import CLEAR, Need, memory_evidence, total_gib, weights
 from doctor.rules.model_facts import argument, count, known_model, model_name, number
 from doctor.rules.serving_request import request_exceeds
-from doctor.rules.settings import applicable, possible, settings
+from doctor.rules.settings import possible, settings
 from doctor.rules.software import engine, engine_name
 
 # These keep all weights on the devices; llama.cpp and Ollama leave layers to the CPU.
 _WHOLE_ON_DEVICE = ("vllm", "vllm-ascend", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
+# These use one device unless an argument says more. Source: their arguments' defaults.
+_ONE_BY_DEFAULT = ("vllm", "vllm-ascend", "sglang", "lmdeploy")
+_SEVERAL = 2
 # Names under which engines and people state the pool, and what one request asks of it.
 _POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
 _ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
@@ -60,22 +64,52 @@ def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
         experts needs all of its experts.
     How to fix: a smaller number format, more ranks, or larger devices.
     Silent when: the engine can leave layers to the CPU, offloading was asked for, or model
-        or format are not known. Only a clear excess counts where it is arithmetic.
+        or format are not known. Only a clear excess counts where it is arithmetic. A warning
+        where the format is only that of most checkpoints, and where no argument shares the
+        weights among the devices that are here.
     Sources: configurations of the models (rows in the matrix).
     """
     need = _need(case, matrix)
     device, size, _ = _smallest(case, matrix)
+    alone = _of_one_device(case, matrix, need)
     if _exceeds(need, size):
-        yield Fault(
-            f"{model_name(case) or 'the model'} needs {need.gib:.1f} GiB a device for weights; "
-            f"{cards.label(device, matrix)} has {size:.1f}",
-            evidence=memory_evidence(case, need, device, size),
-            remedies=(
-                Remedy("use a checkpoint of fewer bits (FP8, then 4 bit)"),
-                Remedy("or share it among more devices with tensor_parallel_size"),
-            ),
-            subject=device.id,
-        )
+        severity = Severity.WARNING if need.is_assumed else None
+        yield _weights_fault(case, matrix, need, (device, size), severity)
+    elif alone is not None and _exceeds(alone, size):
+        yield _weights_fault(case, matrix, alone, (device, size), Severity.WARNING)
+
+
+def _of_one_device(case: Case, matrix: Matrix, need: Need) -> Need | None:
+    """What one device must hold if the arguments, which name no ranks, are all there are."""
+    is_running = case.workload is not None and case.workload.pid is not None
+    stated = any(count(case, f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
+    if stated or is_running or argument(case, "config")[0] or len(case.devices) < _SEVERAL:
+        return None
+    if engine_name(case, matrix) not in _ONE_BY_DEFAULT:
+        return None
+    how = f"{need.how}; without tensor_parallel_size one device is used"
+    return replace(need, gib=need.total_gib, how=how) if need.total_gib else None
+
+
+def _weights_fault(
+    case: Case,
+    matrix: Matrix,
+    need: Need,
+    where: tuple[Device, float],
+    severity: Severity | None,
+) -> Fault:
+    device, size = where
+    return Fault(
+        f"{model_name(case) or 'the model'} needs {need.gib:.1f} GiB a device for weights; "
+        f"{cards.label(device, matrix)} has {size:.1f}",
+        evidence=memory_evidence(case, need, device, size),
+        remedies=(
+            Remedy("use a checkpoint of fewer bits (FP8, then 4 bit)"),
+            Remedy("or share it among more devices with tensor_parallel_size"),
+        ),
+        subject=device.id,
+        severity=severity,
+    )
 
 
 @rule("SRV102", cause="insufficient-memory-kv", severity=Severity.ERROR)
@@ -236,8 +270,8 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _above_sound_share(case: Case, matrix: Matrix, fraction: float) -> Iterator[Fault]:
     found = engine(case, matrix)
     setting = settings(case, matrix)[0]
-    claims = applicable(matrix, found, "parameter", setting, "gpu_memory_utilization")
-    for match in claims:
+    claims = possible(matrix, found, "parameter", setting, "gpu_memory_utilization")
+    for match, _ in claims:
         sound = match.claim.data.get("sound_up_to")
         if sound and fraction > float(sound):
             what = f"gpu_memory_utilization {fraction:g} leaves too little beside it"
