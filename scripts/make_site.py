@@ -37,6 +37,7 @@ theme:
   name: mkdocs
   color_mode: auto
   user_color_mode_toggle: true
+  highlightjs: false
 plugins: [search]
 markdown_extensions: [tables, toc, fenced_code]
 validation:
