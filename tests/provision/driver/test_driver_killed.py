@@ -59,7 +59,7 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
 
 @pytest.mark.slow
 @pytest.mark.docker
-@pytest.mark.parametrize(("victim", "point", "way"), sample(2))
+@pytest.mark.parametrize(("victim", "point", "way"), sample(1))
 def test_killed_at_a_point(gpu: Driven, victim: str, point: int, way: str) -> None:
     kill_and_mend(gpu, victim, point, way)
 
