@@ -64,7 +64,7 @@ def main(folder: Path, pages_only: bool) -> int:
     (folder / "mkdocs.yml").write_text(CONFIG + "".join(f"{line}\n" for line in nav))
     if pages_only:
         return 0
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     return subprocess.run(command, cwd=folder, check=False).returncode
 
 
@@ -78,9 +78,10 @@ def write_prose(pages: Path) -> Iterator[str]:
     (pages / "zh.md").write_text(_linked(chinese).replace("(README.md)", "(index.md)"))
     yield "  - doctor: index.md"
     yield "  - 中文: zh.md"
+    yield "  - Guide:"
     for name in (*(n for n in FIRST if n in docs), *sorted(set(docs) - set(FIRST))):
         (pages / f"{name}.md").write_text(_linked(docs[name].read_text()))
-        yield f"  - {_quoted(_title(docs[name]))}: {name}.md"
+        yield f"      - {_quoted(_title(docs[name]))}: {name}.md"
     yield "  - Decisions:"
     (pages / "decisions").mkdir()
     for path in decisions:
@@ -89,7 +90,7 @@ def write_prose(pages: Path) -> Iterator[str]:
 
 
 def _title(path: Path) -> str:
-    return path.read_text().lstrip().splitlines()[0].lstrip("# ").strip()
+    return path.read_text().lstrip().splitlines()[0].lstrip("# ").strip().replace("`", "")
 
 
 def _quoted(text: str) -> str:
@@ -194,7 +195,7 @@ def _cells(row: Release, matrix: Matrix) -> Iterable[str]:
         family.min_driver if family else "",
         row.min_capability or "",
         row.pins.get("torch", ""),
-        ", ".join(variant.name for variant in row.variants if variant.name)[:80],
+        ", ".join(dict.fromkeys(variant.name for variant in row.variants if variant.name))[:80],
     )
 
 
