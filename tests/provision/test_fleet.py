@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,13 +182,3 @@ def _hooks(folder: Path) -> tuple[str, ...]:
         )
         words += [f"--{which}", str(path)]
     return tuple(words)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _nothing_left() -> Iterator[None]:
-    yield
-    left = subprocess.run(
-        ["docker", "ps", "-aq", "--filter", "name=doctor-test-fleet"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert not left.stdout
