@@ -97,11 +97,10 @@ def _begin(box: Sandbox, machine: Machine, ssh: bool) -> Rebooting:
 
 @pytest.mark.slow
 @pytest.mark.docker
-@pytest.mark.parametrize("ssh", [False, True], ids=["docker", "ssh"])
 def test_another_machine_is_rebooted_and_the_run_goes_on(
-    box: Sandbox, debian: Machine, own_folders: None, ssh: bool
+    box: Sandbox, debian: Machine, own_folders: None
 ) -> None:
-    work = _begin(box, debian, ssh)
+    work = _begin(box, debian, ssh=True)
     target = work.prepared.order.target
     before = read_boot(target)
     outcome = work.apply()
@@ -126,7 +125,7 @@ def test_killed_between_a_step_and_its_reboot(
     assert find_drift(target, "demo", False, load_matrix()).is_clean
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.docker
 def test_killed_in_a_step_that_is_made_again_with_one_reboot(
     box: Sandbox, debian: Machine, own_folders: None
