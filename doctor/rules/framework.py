@@ -34,6 +34,15 @@ def wants_cpu(case: Case) -> bool:
     return named or package or "cpu" in (device, backend, target) or _is_cpu_engine(case)
 
 
+def computes_on_cpu(case: Case) -> bool:
+    """llama.cpp and its kin where the host has no accelerator: the CPU is what they run on."""
+    work, devices = case.workload, case.facts.devices
+    if work is None or work.engine not in (*_LLAMA, "ollama"):
+        return False
+    layers = (work.args.value or {}).get("n_gpu_layers")
+    return devices.value == () and not devices.partial and str(layers) in ("None", "0", "auto")
+
+
 def _is_cpu_engine(case: Case) -> bool:
     """The CPU wheels of vLLM carry +cpu: then torch +cpu beside it is as it should be."""
     vllm = case.scope.package("vllm")

