@@ -30,7 +30,8 @@ def list_profiles(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--emit", type=click.Choice(["compose", "k8s"]), help="What an orchestrator runs.")
 @click.option("--lock", default="", metavar="FILE", help="The stack.lock with its image's digest.")
-def show(name: str, as_json: bool, emit: str | None, lock: str) -> None:
+@click.option("--image", default="", metavar="REF", help="With --emit: one that doctor built.")
+def show(name: str, as_json: bool, emit: str | None, lock: str, image: str) -> None:
     """Print a profile in full, with the keys that it leaves at their defaults.
 
     \b
@@ -46,7 +47,7 @@ def show(name: str, as_json: bool, emit: str | None, lock: str) -> None:
     if emit:
         from doctor.report.emit_services import of_profile
 
-        click.echo(of_profile(profile, lock, emit), nl=False)
+        click.echo(of_profile(profile, lock, emit, image), nl=False)
         return
     click.echo(render_json(profile) if as_json else render_yaml(profile), nl=False)
 

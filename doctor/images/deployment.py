@@ -65,26 +65,25 @@ class Deployment:
         return model_inside(self.model)
 
 
-def deployment_of(profile: Profile, lock: Lock | None, matrix: Matrix, program: str) -> Deployment:
+def deployment_of(
+    stated: Profile, lock: Lock | None, matrix: Matrix, program: str, built: str = ""
+) -> Deployment:
     """What `program` (docker, kubernetes) is to run.
 
-    Raises UsageError for a profile without an image or a model, and for devices that nothing is
-    known to show to a container.
+    `built` is an image of `doctor image build` for a profile that is installed into an
+    environment. Raises UsageError for a profile without an image or a model, and for devices
+    that nothing is known to show to a container.
     """
-    if profile.install.method != "container":
-        raise UsageError(
-            f"{profile.name} is installed into an environment, not from an image",
-            "name a profile with install.method container",
-        )
-    locked = _locked(profile, lock, matrix)
-    launch = launch_of(_in_own_network(profile), locked, _model(profile), matrix)
+    profile = _in_a_container(stated, built)
+    locked = _locked(profile, None if built else lock, matrix)
+    launch = launch_of(profile, locked, _model(profile), matrix)
     run, access = _rows(profile, matrix, program)
     read_only = profile.install.read_only
     return Deployment(
         name=profile.name,
         image=locked.image,
-        argv=launch.argv,
-        keeps_entrypoint=run.keeps_entrypoint,
+        argv=_arguments(launch) if built else launch.argv,
+        keeps_entrypoint=bool(built) or run.keeps_entrypoint,
         port=profile.serving.port,
         host=profile.serving.host,
         health=launch.row.health,
@@ -128,9 +127,23 @@ def _environment(profile: Profile, launch: LaunchPlan) -> dict[str, str]:
     return {"HOME": WORK, _CACHE: f"{WORK}/huggingface", **own, **profile.serving.env}
 
 
-def _in_own_network(profile: Profile) -> Profile:
-    """The profile as it is inside a network of its own."""
-    install = msgspec.structs.replace(profile.install, network="bridge")
+def _arguments(launch: LaunchPlan) -> tuple[str, ...]:
+    """What follows the program, which is the entry point of images of our own."""
+    words = launch.row.command
+    program = next((i for i, w in enumerate(words) if w == "{model}" or w[:2] == "--"), len(words))
+    return launch.argv[program:]
+
+
+def _in_a_container(profile: Profile, built: str) -> Profile:
+    """The profile as it is in a container with a network of its own."""
+    install = profile.install
+    if install.method != "container" and not built:
+        raise UsageError(
+            f"{profile.name} is installed into an environment, not from an image",
+            "name an image of doctor image build: --image NAME@sha256:...",
+        )
+    image = built or install.image
+    install = msgspec.structs.replace(install, method="container", image=image, network="bridge")
     return msgspec.structs.replace(profile, install=install)
 
 

@@ -29,11 +29,16 @@ def kubernetes_objects(found: Resolution, style: Style | None = None) -> str:
     return _of_stack(found, "k8s")
 
 
-def of_profile(profile: Profile, lock: str, form: str, notes: tuple[str, ...] = ()) -> str:
-    """A profile in that form, its image by the digest of a lock file if one is named."""
+def of_profile(
+    profile: Profile, lock: str, form: str, built: str = "", notes: tuple[str, ...] = ()
+) -> str:
+    """A profile in that form, its image by the digest of a lock file if one is named.
+
+    `built` is an image of our own, for a profile that names none.
+    """
     program, render = _FORMS[form]
     locked = read_lock(Path(lock)) if lock else None
-    return render(deployment_of(profile, locked, load_matrix(), program), notes)
+    return render(deployment_of(profile, locked, load_matrix(), program, built), notes)
 
 
 def _of_stack(found: Resolution, form: str) -> str:
@@ -48,4 +53,4 @@ def _of_stack(found: Resolution, form: str) -> str:
     except msgspec.ValidationError:
         raise UsageError(f"--model {named[:120]!r} is no name of a model") from None
     profile = parse_profile(text, "the stack")
-    return of_profile(msgspec.structs.replace(profile, model=model), "", form, notes)
+    return of_profile(msgspec.structs.replace(profile, model=model), "", form, "", notes)

@@ -173,3 +173,28 @@ def test_a_resolved_stack() -> None:
     assert service["image"].startswith("vllm/vllm-openai:")
     assert "Qwen/Qwen3-8B" in service["command"]
     assert set(objects(render(found, "k8s", style))) == {"Deployment", "Service"}
+
+
+OWN = """
+schema: doctor/profile/v1
+name: own
+engine: {name: xllamacpp}
+accelerator: {vendor: cpu}
+install: {method: venv, requirements: [xllamacpp]}
+model: {source: path, id: /srv/model.gguf, format: gguf}
+serving: {port: 8081, args: {max_model_len: 2048}}
+"""
+
+
+def test_an_image_of_our_own_takes_the_engines_arguments() -> None:
+    image = f"registry.example/llama{DIGEST}"
+    own = parse_profile(OWN, "own")
+    service = compose(of_profile(own, "", "compose", image))["services"]["own"]
+    assert service["image"] == image
+    assert "entrypoint" not in service
+    assert service["command"][:2] == ["--model", "/model/model.gguf"]
+    assert service["command"][service["command"].index("--host") + 1] == "0.0.0.0"  # noqa: S104
+    assert "deploy" not in service
+    pod = objects(of_profile(own, "", "k8s", image))["Deployment"]["spec"]["template"]["spec"]
+    assert "command" not in pod["containers"][0]
+    assert "resources" not in pod["containers"][0]
