@@ -83,8 +83,10 @@ def torch_build(case: Case, matrix: Matrix) -> CudaBuild | None:
     if torch is not None and torch.cuda.is_known and torch.cuda.value is not None:
         fact = Evidence(f"torch {version} built for CUDA {torch.cuda.value}", torch.cuda.at)
         return CudaBuild("torch", version, torch.cuda.value, fact)
-    if version is None or (torch is not None and (torch.cuda.is_absent or torch.hip.is_known)):
+    if torch is not None and (torch.cuda.is_absent or torch.hip.is_known):
         return None
+    if version is None:  # a file may name the index that decides the build, and no version
+        return _stated(case, "torch", None) if package is not None else None
     at = case.scope.torch.at or case.scope.packages.at
     return _stated(case, "torch", version) or _default(
         case, software(matrix, "torch", version, at), matrix
