@@ -25,6 +25,8 @@ def prepare_driver(order: Order, matrix: Matrix) -> Prepared:
     plan = make_plan(order.target.name, found.goal, state, MEANS, found.blockers)
     if found.blockers:
         plan = msgspec.structs.replace(plan, steps=found.rendered)
-    plan = msgspec.structs.replace(plan, notes=(*plan.notes, *found.notes))
+    count = sum(step.reboots for step in plan.steps)
+    boots = [f"reboots: {count or 'none'}"] if plan.steps and not found.blockers else []
+    plan = msgspec.structs.replace(plan, notes=(*plan.notes, *boots, *found.notes))
     diagnosis = diagnose(facts, matrix, Request(scopes=("host",)))
     return Prepared(order, None, facts, state, diagnosis, MEANS, plan)
