@@ -30,6 +30,7 @@ WANTED = (
     "nvidia-smi",
     "nvidia-persistenced",
 )
+OFFLINE = 'Acquire::http::Proxy "http://127.0.0.1:9";\nAcquire::Retries "0";\n'
 COMPONENTS = "main contrib non-free non-free-firmware"
 
 
@@ -92,7 +93,11 @@ def moved(debian: Driven) -> set[str]:
 
 def by_night(debian: Driven) -> set[str]:
     """Packages of the driver that unattended-upgrades would move."""
-    said = debian.machine.run("unattended-upgrade", "--dry-run", "-d")
+    # Even a dry run fetches what it would install; it says what before that.
+    debian.machine.run("tee", "/root/offline.conf", text=OFFLINE)
+    command = "APT_CONFIG=/root/offline.conf unattended-upgrade --dry-run -d 2>&1; true"
+    said = debian.machine.run("sh", "-c", command)
+    assert "Packages that will be upgraded" in said or "No packages found" in said, said[-400:]
     listed = re.search(r"Packages that will be upgraded: (.*)", said)
     return {name for name in (listed[1].split() if listed else []) if "nvidia" in name}
 
