@@ -101,7 +101,7 @@ def apply_fleet(
     _need_files((batches.drain, batches.undrain))
     planned = ask_all(hosts, replace(orders, verb="plan", limit_s=fleet.host_limit or 600.0))
     if not any(row.state == CHANGES for row in planned.rows):
-        _leave(ctx, planned, folder, form, verbose=False)
+        _leave(ctx, replace(planned, verb="apply"), folder, form, verbose=False)
     _confirm(planned, yes)
     hooks = Hooks(folder / "hooks", batches.drain, batches.undrain)
     sure = replace(orders, arguments=(*orders.arguments, "--yes"))

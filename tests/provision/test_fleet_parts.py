@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doctor.cli.main import run
 from doctor.errors import ExitCode, UsageError
 from doctor.fleet_diff import compare_fleets
 from doctor.provision.fleet import CHANGES, DONE, FleetRun, Orders, Row, row_of
@@ -96,6 +97,27 @@ def test_ansible_reads_ini_and_yaml_and_runs_no_program(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         read_inventory(str(program))
     assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("line", ["check", "plan p", "drift p", "apply p --yes"])
+def test_a_fleet_that_nobody_reaches_is_rows_and_3(
+    line: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts = tmp_path / "hosts.json"
+    variables = {"a": {"ansible_connection": "winrm"}, "b": {"ansible_host": "{{ x }}"}}
+    hosts.write_text(json.dumps({"_meta": {"hostvars": variables}, "all": {"hosts": ["a", "b"]}}))
+    words = line.replace(" p", " llamacpp-cpu").split()
+    options = ["--inventory", str(hosts), "--keep", str(tmp_path / "kept"), "--format", form]
+    assert run([*words, *options]) == 3
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    if form == "json":
+        found = json.loads(out)
+        assert len(found.get("unreadable") or found["hosts"]) == 2
+    else:
+        assert "winrm" in out
 
 
 @given(
