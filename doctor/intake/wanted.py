@@ -57,12 +57,14 @@ class Wanted:
             known = named.get(package.name)
             if known is None or package.version is not None:
                 named[package.name] = package
+        # Bounds of a project say less than a Python that is installed.
+        renews = bool(later.python) and not (self.python and later.python[0] in "<>=!~")
         return Wanted(
             packages=tuple(named.values()),
             label=later.label or self.label,
             label_at=later.label_at if later.label else self.label_at,
-            python=later.python or self.python,
-            python_at=later.python_at if later.python else self.python_at,
+            python=later.python if renews else self.python,
+            python_at=later.python_at if renews else self.python_at,
             whole=self.whole or later.whole,
             notes=tuple(dict.fromkeys((*self.notes, *later.notes))),
         )
