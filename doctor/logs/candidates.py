@@ -42,13 +42,22 @@ def suspect(
     engine = workload.engine if workload else ""
     log = LogText(text)
     matches = search(log, matrix.signatures, engine)
+    remark = all(match.remark for match in matches)
+    wrapper = None
     for match in matches:
         circumstances = Circumstances(facts, scope, workload, log, matrix, match)
         left = _sort(match.signature.candidates, circumstances)
-        if left:
-            remark = all(each.remark for each in matches)
-            return Suspicion(match, tuple(c for c, _ in left), _is_certain(left), remark)
-    return None
+        if not left:
+            continue
+        found = Suspicion(match, tuple(c for c, _ in left), _is_certain(left), remark)
+        if not (match.signature.consequence and found.causes[0] == _NO_FAULT):
+            return found
+        wrapper = wrapper or found
+    return wrapper
+
+
+# That a part failed before says nothing yet, if another line says why.
+_NO_FAULT = "not-environment"
 
 
 def _sort(
