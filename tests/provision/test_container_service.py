@@ -243,6 +243,9 @@ def test_a_unit_of_systemd_runs_stops_and_tidies_up(boxed: Boxed, debian: Machin
     assert not is_there("container", name)
     assert debian.run("systemctl", "show", "-p", "Result", "--value", UNIT).strip() == "success"
     debian.run("systemctl", "start", UNIT)
+    until = time.monotonic() + 60
+    while not is_there("container", name) and time.monotonic() < until:
+        time.sleep(0.1)
     debian.run("systemctl", "kill", "--signal=KILL", "--kill-who=main", UNIT)
     assert comes_up(boxed.box, debian, profile), "started again after its client was killed"
     debian.restart()
