@@ -123,12 +123,13 @@ def row_of(host: FleetHost, ended: Ended, orders: Orders) -> Row:
         text = _in_words(_reason(ended.said))
         away = host.target.kind in (SSH, DOCKER) and any(word in text for word in _AWAY_WORDS)
         return replace(bare, state=AWAY if away else FAILED, text=text)
-    steps = tuple(str(step.get("title", "")) for step in said.get("steps") or () if _is_table(step))
-    return replace(bare, **_read(orders.verb, said, ended.code, steps))
+    return replace(bare, **_read(orders.verb, said, ended.code))
 
 
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict)
+def _titles(steps: Any) -> tuple[str, ...]:
+    """Titles of the steps of a plan; a run prints only how many it took."""
+    listed = steps if isinstance(steps, list) else ()
+    return tuple(str(step.get("title", "")) for step in listed if isinstance(step, dict))
 
 
 def _answer(ended: Ended) -> dict[str, Any] | None:
@@ -158,8 +159,9 @@ def _in_words(text: str) -> str:
     return text
 
 
-def _read(verb: str, said: dict[str, Any], code: int, steps: tuple[str, ...]) -> dict[str, Any]:
+def _read(verb: str, said: dict[str, Any], code: int) -> dict[str, Any]:
     """State, text and steps by what each verb prints."""
+    steps = _titles(said.get("steps"))
     if verb == "drift":
         found = [f"{d.get('subject')}: {d.get('text')}" for d in said.get("differences") or ()]
         return {"state": DRIFTED if found else CLEAN, "text": "; ".join(found[:5])}

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from doctor.errors import UsageError
 from doctor.provision.fleet import (
-    AWAY,
     CHANGES,
+    CLEAN,
     DONE,
     FAILED,
     LEFT,
-    SLOW,
     FleetRun,
     Orders,
     Row,
@@ -94,10 +93,10 @@ def apply_all(
         for row in _batch(batch, orders, hooks):
             rows[row.host] = replace(row, batch=number)
             orders.tell(rows[row.host])
-        failed = [h.name for h in batch if rows[h.name].state in (FAILED, AWAY, SLOW)]
+        failed = [h.name for h in batch if rows[h.name].state not in (DONE, CLEAN)]
         if failed:
             what = "the canary" if number == 1 and len(batch) == 1 else f"batch {number}"
-            stopped = f"{what} failed on {', '.join(failed[:10])}"
+            stopped = f"{what} did not end well on {', '.join(failed[:10])}"
     return FleetRun("apply", orders.profile, tuple(rows[host.name] for host in hosts), stopped)
 
 
@@ -121,7 +120,7 @@ def _batch(batch: Sequence[FleetHost], orders: Orders, hooks: Hooks) -> Iterator
 
 def _finished(host: FleetHost, ended: Ended, orders: Orders, hooks: Hooks) -> Row:
     row = row_of(host, ended, orders)
-    if row.state != DONE:
+    if row.state not in (DONE, CLEAN):
         note = "; it stays drained" if hooks.drain else ""
         return replace(row, text=f"{row.text}{note}")
     fault = hooks.play("undrain", host)

@@ -17,13 +17,16 @@ from hypothesis import strategies as st
 from doctor.cli.main import run
 from doctor.errors import ExitCode, UsageError
 from doctor.fleet_diff import compare_fleets
+from doctor.provision.apply import Outcome
 from doctor.provision.fleet import CHANGES, DONE, FleetRun, Orders, Row, row_of
 from doctor.provision.fleet_apply import batches, sizes
 from doctor.provision.fleet_inventory import FleetHost, read_inventory
 from doctor.provision.fleet_pool import Ended, Job, Pool
+from doctor.provision.journal import APPLIED, GIVEN_UP, ROLLED_BACK
 from doctor.provision.target import DOCKER, LOCAL, SSH, Target
 from doctor.report import Style
 from doctor.report.fleet_run import render_json, render_text
+from doctor.report.run import render_json as run_json
 
 LISTED = {
     "_meta": {
@@ -193,15 +196,22 @@ def _readable(path: Path) -> bool:
     return True
 
 
+def _run_said(end: str) -> bytes:
+    """What `doctor apply --format json` prints of a run."""
+    return run_json(Outcome(end, "r1", failure="no venv", steps=4, proof="alpha")).encode()
+
+
 def test_rows_say_what_a_doctor_said() -> None:
     host = FleetHost("a", Target(SSH, "a"))
     orders = Orders("apply", "p")
     plan = Orders("plan", "p")
     said = {
-        row_of(host, Ended("a", 0, b'{"end": "applied", "proof": "alpha"}'), orders).state: DONE,
+        row_of(host, Ended("a", 0, _run_said(APPLIED)), orders).state: DONE,
         row_of(host, Ended("a", 0, b'{"steps": [{"title": "x"}]}'), plan).state: CHANGES,
         row_of(host, Ended("a", 4, b"", b"doctor: ssh://a: python3 ended with 255: refused"),
                plan).state: "unreachable",
+        row_of(host, Ended("a", 4, _run_said(ROLLED_BACK)), orders).state: "failed",
+        row_of(host, Ended("a", 5, _run_said(GIVEN_UP)), orders).state: "needs a person",
         row_of(host, Ended("a", None), orders).state: "timed out",
         row_of(host, Ended("a", 70, b"[]", b"Traceback"), orders).state: "failed",
     }  # fmt: skip
