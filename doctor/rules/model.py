@@ -17,6 +17,8 @@ from doctor.rules.software import Software, engine
 
 _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 _UNSET = ("", "none", "auto", "null", "default")
+# "30B-A3B": the parameters that are active of a mixture of experts.
+_ACTIVE = re.compile(r"\d+b-a\d+(?:\.\d+)?b", re.IGNORECASE)
 _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
 _NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
 _PUBLISHED = ("mxfp4",)  # models that exist in this format only
@@ -48,7 +50,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     What: the method that was asked for, or that the checkpoint declares, against the cards
         and versions that the matrix records for it; for compressed-tensors also the scheme
-        (4-bit weights need kernels of their own).
+        (4-bit weights need kernels of their own), for FP8 whether there are experts.
     Why: each method has kernels for certain cards only; methods leave the engines with
         time, and the name of a repository does not say which method it uses.
     How to fix: another quantization of the same model that the finding names, another
@@ -58,11 +60,10 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: get_min_capability and method registries of the releases (rows in the matrix).
     """
     method, at, is_sure = _method(case, matrix)
-    names = [method, *_schemes(case, method)]
+    names = [method, *_schemes(case, matrix, method)]
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
         results = [(n, judge(matrix, found, "quantization", n, setting)) for n in names]
-        need(results[0][1], f"quantization {method} of {found.name}")
         for name, result in results:
             fault = refusal(matrix, found, setting, result, f"quantization {name}")
             if not is_sure and result.refused and result.refused.claim.value == "removed":
@@ -73,6 +74,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 severity = fault.severity if keep else Severity.WARNING
                 yield replace(fault, evidence=seen, severity=severity)
                 return
+        need(results[0][1], f"quantization {method} of {found.name}")
 
     yield from _judged(case, matrix, decide)
 
@@ -95,8 +97,12 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
         return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
 
 
-def _schemes(case: Case, method: str) -> list[str]:
+def _schemes(case: Case, matrix: Matrix, method: str) -> list[str]:
     """Narrower names of the method that have rows of their own."""
+    if method == "fp8":
+        row = known_model(matrix, model_name(case))
+        has_experts = row.experts is not None if row else bool(_ACTIVE.search(model_name(case)))
+        return ["fp8_experts"] if has_experts else []
     if method != "compressed_tensors":
         return []
     config = (case.workload.model.value or {}) if case.workload else {}
