@@ -95,7 +95,8 @@ class Pool:
             code = self._watched(child, job.data)
             for file in (out, err):
                 file.seek(0)
-            said = out.read(), err.read(_MOST_ERRORS)
+            # What it wrote before its limit was set may be more.
+            said = out.read(self.limit_bytes or -1), err.read(_MOST_ERRORS)
         return Ended(job.name, code, *said, round(time.monotonic() - began, 2))
 
     def _watched(self, child: subprocess.Popen[bytes], data: bytes) -> int | None:

@@ -148,8 +148,8 @@ def test_a_failing_batch_ends_the_apply(fleet: Fleet, box: Sandbox, tmp_path: Pa
     assert [word for word in log if word == "undrain"] == ["undrain"] * log.count("undrain")
     assert "undrain-bad" not in log
 
-    on = ("--inventory", str(fleet.inventory), "--limit", "good1,good4")
-    drift = box.run("drift", profile, *on, "--format", "json")
+    two = ("--inventory", str(fleet.inventory), "--limit", "good1,good4")
+    drift = box.run("drift", profile, *two, "--format", "json")
     found = {name: row["state"] for name, row in _rows(drift.out).items()}
     assert found == {"good1": "as wanted", "good4": "failed"}, drift.out
 
