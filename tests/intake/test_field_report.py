@@ -19,6 +19,7 @@ from tests.intake.expected import differences
 
 HERE = Path(__file__).parent
 REPORTS = HERE.parent / "field_reports"
+CASES = sorted(HERE.parent.glob("field_reports*/*.yaml"))
 ROWS: list[dict[str, Any]] = yaml.safe_load((HERE / "field_reports.yaml").read_text())
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
@@ -36,7 +37,7 @@ def test_a_report_becomes_the_facts_it_states(row: dict[str, Any]) -> None:
     assert understood.formats == ("field report",)
 
 
-@pytest.mark.parametrize("path", sorted(REPORTS.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_every_case_is_read_and_survives_the_round_trip(path: Path) -> None:
     understood = parse_input(path.read_text(), path.name)
     assert understood.formats == ("case file",)
