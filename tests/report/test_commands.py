@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 BROKEN = str(ROOT / "examples" / "old-driver.yaml")
 HEALTHY = str(ROOT / "tests" / "hosts" / "t4-535" / "facts.json")
 HOSTS = str(ROOT / "tests" / "hosts")
+WANTED = [str(ROOT / "examples" / "requirements.txt"), "--host", "L40S,driver=550.54"]
 
 # How each command that has a format for machines is called here.
 CALLS: dict[str, list[str]] = {
@@ -35,9 +36,12 @@ CALLS: dict[str, list[str]] = {
     "matrix verify": [],
     "profile list": [],
     "profile show": ["vllm-cpu"],
+    "fleet diff": [HOSTS, HOSTS],
+    "image list": [],
 }
 # They change a machine, ask an index or need a server; their own tests look at their output.
-ELSEWHERE = {"plan", "apply", "rollback", "drift", "smoke", "bench", "matrix update"}
+ELSEWHERE = {"plan", "apply", "rollback", "drift", "smoke", "bench", "matrix update",
+             "image verify"}  # fmt: skip
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
@@ -87,7 +91,9 @@ def _is_whole(form: str, text: str) -> bool:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
-    "source", [["--facts", HEALTHY], ["--facts-dir", HOSTS]], ids=["one", "all"]
+    "source",
+    [["--facts", HEALTHY], ["--facts-dir", HOSTS], WANTED],
+    ids=["one", "all", "a file"],
 )
 def test_check_prints_a_format_alone(
     source: list[str], form: str, capfd: pytest.CaptureFixture[str]
