@@ -16,6 +16,15 @@ from tests.provision.driver.repository import Deb, build_repository, make_key
 from tests.provision.machine import Machine, call
 
 LIMIT_S = 900
+# Builds what the made-up packages build, for a kernel whose module was lost.
+DKMS = """\
+#!/bin/sh
+[ "$1" = autoinstall ] || exit 0
+version=$(cat /usr/share/doctor-tests/nvidia-dkms* 2>/dev/null | head -n 1 | sed 's/-.*//')
+[ -n "$version" ] || exit 0
+mkdir -p "/lib/modules/$3/updates/dkms"
+printf 'made up\\0version=%s\\0' "$version" > "/lib/modules/$3/updates/dkms/nvidia.ko"
+"""
 PROFILE = """\
 schema: doctor/profile/v1
 name: cluster-driver
@@ -53,6 +62,8 @@ class Driven:
         self.machine.run("rm", "-f", "/etc/os-release")
         self.machine.run("tee", "/etc/os-release", text=text)
         self.machine.run("sh", "-c", ": > /etc/apt/sources.list; rm -rf /etc/apt/sources.list.d/*")
+        self.machine.run("tee", "/usr/sbin/dkms", text=DKMS)
+        self.machine.run("chmod", "755", "/usr/sbin/dkms")
 
     def offer(self, debs: Sequence[Deb], name: str = "made-up") -> None:
         """Serve a signed repository of these packages on it, in place of one of that name."""

@@ -79,14 +79,14 @@ def kill_and_mend(gpu: Driven, victim: str, point: int, way: str) -> None:
     _wait_for_entry(gpu, process, began + point)
     time.sleep(random.Random(f"{SEED}-{victim}-{point}").uniform(0, 2))  # noqa: S311
     _kill(gpu, process, victim)
-    process.communicate(timeout=PATIENCE_S)
+    _, said = process.communicate(timeout=PATIENCE_S)
     if victim == MACHINE:
         call("docker", "start", gpu.machine.name)
         gpu.machine.wait()
     if not any(row["event"] == "end" for row in entries(gpu)[began:]):
         words = ("apply", profile, "--resume") if way == RESUME else ("rollback", profile)
         mended = gpu.run(*words)
-        assert mended.status == 0, mended.err
+        assert mended.status == 0, f"{said}\n{mended.err}"
     _whole(gpu)
     back = gpu.apply(gpu.profile(570))
     assert back.status == 0, back.err

@@ -203,9 +203,18 @@ def _folder() -> str:
 
 
 def _private(question: dict[str, Any]) -> list[str]:
-    """Options that keep apt within the private folder; its status is a copy of the system's."""
+    """Options that keep apt within the private folder; its status is a copy of the system's.
+
+    Without `keep_holds` nothing is held in it: apt does not resolve around a held package, even
+    where it is allowed to move it.
+    """
     folder = _folder()
-    shutil.copyfile("/var/lib/dpkg/status", f"{folder}/state/status")
+    with open("/var/lib/dpkg/status", encoding="utf-8", errors="surrogateescape") as file:
+        status = file.read()
+    if not question.get("keep_holds"):
+        status = re.sub(r"(?m)^Status: hold ", "Status: install ", status)
+    with open(f"{folder}/state/status", "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(status)
     preferences = question.get("preferences", "")
     with open(f"{folder}/etc/preferences", "w", encoding="utf-8") as file:
         file.write(preferences)
@@ -286,10 +295,9 @@ def simulate(question: dict[str, Any]) -> dict[str, Any]:
     they are; otherwise the change may move them.
     """
     options = _private(question)
-    words = [] if question.get("keep_holds") else ["--allow-change-held-packages"]
     said = run([
         "apt-get", *options, "-s", "-y", "--no-install-recommends", "--allow-downgrades",
-        *words, "install" if question["words"] else "dist-upgrade", *question["words"],
+        "install" if question["words"] else "dist-upgrade", *question["words"],
     ])  # fmt: skip
     return {**parse_simulation(said.stdout), "status": said.returncode, "said": _errors(said)}
 
