@@ -79,5 +79,9 @@ def _order(candidate: Candidate, answer: bool | None) -> int:
 
 
 def _is_certain(left: list[tuple[Candidate, bool | None]]) -> bool:
+    """True if one cause is left, or facts speak for the first and not as much for another."""
     first, answer = left[0]
-    return len({c.cause for c, _ in left}) == 1 or bool(first.when and answer)
+    likely = left
+    if first.when and answer:
+        likely = [(c, a) for c, a in left if c.when == first.when]
+    return len({c.cause for c, _ in likely}) == 1

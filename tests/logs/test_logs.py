@@ -63,6 +63,14 @@ def test_the_same_words_mean_another_cause_on_another_platform() -> None:
     assert _causes(words, platform=seen("bare"))[0] == "gpu-not-visible"
 
 
+def test_words_that_fit_two_causes_leave_both_open() -> None:
+    log = "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: x"
+    found = suspect(_facts(log), HOST_SCOPE, WORKLOAD, MATRIX)
+    assert found is not None
+    assert found.causes == ("driver-not-loaded", "container-runtime")
+    assert not found.certain
+
+
 def test_a_healthy_log_says_nothing() -> None:
     assert _causes(NOISE * 20 + "INFO: Application startup complete.\n") == ()
 
