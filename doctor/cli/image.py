@@ -63,13 +63,21 @@ def pin(ctx: click.Context, names: tuple[str, ...], output: str, arch: str) -> N
 @command.command("build")
 @click.argument("name")
 @click.option("--profile", default="", metavar="P", help="Packages of this profile.")
+@click.option("--lock", default="", metavar="FILE", help="Packages of this stack.lock.")
 @click.option("--builder", type=_BUILDER, default="auto", show_default=True)
 @click.option("--base", default="", metavar="REF@DIGEST", help="Not the recipe's base but this.")
 @click.option("--pins", default="", metavar="FILE", help="The images.lock with the base's digest.")
 @click.option("--tag", default="", metavar="NAME:TAG", help="What the image is called.")
 @click.option("--source", default="", metavar="URL", help="For its label: where it comes from.")
 def build(
-    name: str, profile: str, builder: str, base: str, pins: str, tag: str, source: str
+    name: str,
+    profile: str,
+    lock: str,
+    builder: str,
+    base: str,
+    pins: str,
+    tag: str,
+    source: str,
 ) -> None:
     """Build an image from its recipe, on a base by digest, with packages by hash.
 
@@ -87,7 +95,7 @@ def build(
     from doctor.report.image import render_built
     from doctor.report.output import emit
 
-    wish = Wish(name, profile, builder, base, pins, tag, source)
+    wish = Wish(name, profile, builder, base, pins, tag, source, lock)
     emit(render_built(build_image(wish, load_matrix(), _say)))
 
 

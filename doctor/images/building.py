@@ -15,8 +15,7 @@ from doctor.images.labels import labels_of
 from doctor.images.pins import pinned_base
 from doctor.images.recipe import Recipe, read_recipe
 from doctor.matrix import Matrix
-from doctor.profile.lock import Lock
-from doctor.profile.schema import Profile
+from doctor.profile.lock import read_lock
 
 Say = Callable[[str], None]
 BUILDERS = ("auto", "classic", "buildah")
@@ -28,6 +27,7 @@ class Wish:
 
     `base` is an image by digest in place of the recipe's, `pins` an images.lock, `tag` the
     name that the image gets ("": llm-doctor/NAME:VERSION), `source` a URL for its label.
+    `lock` is a stack.lock in place of the recipe's.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Wish:
     pins: str = ""
     tag: str = ""
     source: str = ""
+    lock: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Built:
 
 def build(wish: Wish, matrix: Matrix, say: Say) -> Built:
     """Build; raises UsageError before anything is done, RemoteError where a builder fails."""
-    recipe = _with_profile(read_recipe(wish.name), wish.profile, matrix)
+    recipe = _with_lock(_with_profile(read_recipe(wish.name), wish.profile, matrix), wish.lock)
     base = pinned_base(recipe, wish.base, wish.pins)
     builder = _chosen(wish.builder)
     labels = labels_of(recipe, base, matrix, wish.source)
@@ -108,25 +109,39 @@ def _with_profile(recipe: Recipe, name: str, matrix: Matrix) -> Recipe:
     from doctor.profile.read import find_profile
 
     profile = find_profile(name)
-    if recipe.lock is None or profile.install.method != "venv":
+    if recipe.spec.content != "wheels" or profile.install.method != "venv":
         raise UsageError(
             f"{recipe.spec.name} is the vendor's image: it takes no packages of {profile.name}",
             "pass the profile's arguments when it is run: doctor profile show --emit compose",
         )
-    return replace(recipe, other=_locked(recipe, profile, matrix))
-
-
-def _locked(recipe: Recipe, profile: Profile, matrix: Matrix) -> Lock:
+    _expect_engine(recipe, profile.engine.name, profile.name)
     from doctor.provision.locks import lock_profile
 
-    lock = recipe.lock
-    if lock is None or profile.engine.name != recipe.spec.engine:
+    lock = lock_profile(profile, recipe.spec.python, recipe.spec.platform, matrix)
+    return replace(recipe, other=lock)
+
+
+def _with_lock(recipe: Recipe, path: str) -> Recipe:
+    """The recipe with a lock that a person made."""
+    if not path:
+        return recipe
+    lock = read_lock(Path(path))
+    _expect_engine(recipe, lock.engine, path)
+    if not lock.packages or lock.python != recipe.spec.python:
         raise UsageError(
-            f"{profile.name} wants {profile.engine.name}, {recipe.spec.name} is for "
-            f"{recipe.spec.engine}",
+            f"{path} is for Python {lock.python or '?'}, {recipe.spec.name} has "
+            f"{recipe.spec.python or 'none of its own'}",
+            f"doctor profile lock {recipe.spec.profile} --python {recipe.spec.python}",
+        )
+    return replace(recipe, other=lock)
+
+
+def _expect_engine(recipe: Recipe, engine: str, name: str) -> None:
+    if engine != recipe.spec.engine:
+        raise UsageError(
+            f"{name} is of {engine}, {recipe.spec.name} is for {recipe.spec.engine}",
             "doctor image list",
         )
-    return lock_profile(profile, lock.python or "", lock.platform or "", matrix)
 
 
 def _version(recipe: Recipe) -> str:

@@ -42,8 +42,12 @@ def write_context(recipe: Recipe, folder: Path) -> None:
 
 def _lock(recipe: Recipe) -> Lock:
     if recipe.lock is None or not recipe.lock.packages:
-        name = recipe.spec.profile or recipe.spec.name
-        raise UsageError(f"{recipe.spec.name} has no lock", f"doctor profile lock {name}")
+        spec = recipe.spec
+        wanted = f"{spec.profile} --python {spec.python} --platform {spec.platform}"
+        raise UsageError(
+            f"{spec.name} has no lock of its own",
+            f"doctor profile lock {wanted} -o stack.lock, then build with --lock stack.lock",
+        )
     return recipe.lock
 
 

@@ -36,8 +36,8 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `content` is "wheels" for packages held to a lock, "vendor" for an image as its maker
     publishes it. `programs` are files that go into /opt/doctor, `packages` what the wheels need
-    of the system and the base lacks. `built_here` tells that the
-    project has built and run it.
+    of the system and the base lacks; `python` and `platform` are what a lock is to be for.
+    `built_here` tells that the project has built and run it.
     """
 
     schema: Literal["doctor/image/v1"]
@@ -51,6 +51,8 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     built_here: bool = False
     programs: tuple[str, ...] = ()
     packages: tuple[SystemPackage, ...] = ()
+    python: str = ""
+    platform: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Recipe:
 
     @cached_property
     def lock(self) -> Lock | None:
-        """The lock of its packages, None for a vendor's image. Raises UsageError."""
+        """The lock of its packages, None if it has none of its own. Raises UsageError."""
         path = self.folder / "stack.lock"
         return self.other or (read_lock(path) if path.is_file() else None)
 

@@ -85,8 +85,13 @@ def test_what_is_not_pinned_is_not_built(name: str) -> None:
 def test_wheels_are_held_to_hashes() -> None:
     for name in WANTED:
         recipe = read_recipe(name)
-        assert (recipe.lock is not None) is (recipe.spec.content == "wheels")
+        assert recipe.spec.content == "wheels" or recipe.lock is None
+        assert bool(recipe.spec.python) is (recipe.spec.content == "wheels")
+        assert not recipe.spec.built_here or recipe.lock
         if recipe.lock:
+            assert (recipe.lock.python, recipe.lock.platform) == (
+                recipe.spec.python, recipe.spec.platform,
+            )  # fmt: skip
             text = requirements_text(recipe.lock)
             assert text.count("==") == len(recipe.lock.packages) > 0
             assert "--hash=sha256:" in text
@@ -142,3 +147,16 @@ def test_a_name_that_is_none_lists_those_that_are() -> None:
     with pytest.raises(UsageError) as fault:
         read_recipe("../common")
     assert "vllm-ascend" in fault.value.hint
+
+
+def test_a_recipe_without_a_lock_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as fault:
+        build(Wish("vllm-cpu", base=f"x@{DIGEST}", builder="buildah"), load_matrix(), print)
+    assert "doctor profile lock vllm-cpu --python 3.11" in fault.value.hint
+
+
+@pytest.mark.parametrize(("name", "words"), [("vllm-cpu", "is of xllamacpp"), ("vllm", "is of")])
+def test_a_lock_of_another_engine_is_refused(name: str, words: str) -> None:
+    own = str(resource("images", "llamacpp-cpu", "stack.lock"))
+    with pytest.raises(UsageError, match=words):
+        build(Wish(name, base=f"x@{DIGEST}", lock=own), load_matrix(), print)
