@@ -10,6 +10,7 @@ import sys
 
 
 def port() -> int:
+    """Where the engine listens."""
     with open("/proc/1/cmdline", "rb") as file:
         line = file.read().decode("utf-8", "replace")
     match = re.search(r"\0(?:--port|-p)[=\0](\d{1,5})(?:\0|$)", line)
@@ -17,6 +18,7 @@ def port() -> int:
 
 
 def main() -> int:
+    """Ask once; 0 if the engine is ready."""
     connection = http.client.HTTPConnection("127.0.0.1", port(), timeout=4)
     connection.request("GET", os.environ.get("DOCTOR_HEALTH", "/health"))
     return 0 if connection.getresponse().status == 200 else 1
