@@ -16,8 +16,6 @@ from tests.provision.killing import PATIENCE_S, Scene, _wait_for_entry
 from tests.provision.machine import Machine, docker_engine, machine, systemd_image
 from tests.provision.sandbox import Sandbox
 
-pytestmark = pytest.mark.slow
-
 # /opt/doctor is read-only; what belongs to the user root lies on a small disk.
 DISKS = ("--tmpfs", "/opt:ro,size=300m", "--tmpfs", "/root/.local:exec,size=260m")
 FILLER = "/root/.local/filler"
@@ -31,6 +29,7 @@ def debian(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             yield found
 
 
+@pytest.mark.heavy
 @pytest.mark.docker
 def test_read_only_refused_full_and_mended(box: Sandbox, debian: Machine) -> None:
     profile = box.profile()
@@ -74,6 +73,7 @@ def _fill(debian: Machine) -> None:
         time.sleep(0.3)
 
 
+@pytest.mark.slow
 def test_a_second_doctor_is_told_of_the_first(box: Sandbox) -> None:
     profile = box.profile()
     folder = box.home / ".local/state/doctor/locks"
@@ -90,6 +90,7 @@ def test_a_second_doctor_is_told_of_the_first(box: Sandbox) -> None:
     assert not box.service.exists()
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_here_leaves_a_run_that_can_be_taken_up(box: Sandbox) -> None:
     profile = box.profile()
     scene = Scene(box)
@@ -106,6 +107,7 @@ def test_a_disk_that_fills_here_leaves_a_run_that_can_be_taken_up(box: Sandbox) 
     assert box.run("drift", profile).status == 0
 
 
+@pytest.mark.slow
 def test_the_state_folder_is_no_folder(box: Sandbox) -> None:
     state = box.home / ".local/state"
     state.parent.mkdir(parents=True)

@@ -129,7 +129,7 @@ MADE: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.docker
 def test_said_made_and_made_again(debian: Machine, tmp_path: Path) -> None:
     steps = _steps(tmp_path)
