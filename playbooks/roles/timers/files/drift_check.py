@@ -38,9 +38,8 @@ def question_for(goal: dict[str, Any]) -> dict[str, Any]:
 def compare(goal: dict[str, Any], state: dict[str, Any]) -> list[dict[str, str]]:
     """All differences between a goal and a state: kind, subject, text."""
     found = [*_release(goal, state), *_files(goal, state), *_run(goal, state)]
-    model = goal.get("model")
-    for fault in state["models"].get(model["path"], []) if model else []:
-        found.append(_row("model", model["path"], fault))
+    for path in [model["path"]] if (model := goal.get("model")) else []:
+        found += [_row("model", path, fault) for fault in state["models"].get(path, [])]
     box = goal.get("container") or {}
     found += [_row("image", box.get("image", ""), fault) for fault in state.get("image", [])]
     found += [_row("container", box.get("name", ""), f) for f in state.get("container", [])]
