@@ -159,14 +159,14 @@ def test_a_failing_canary_is_all_that_was_touched(
 ) -> None:
     on = ("--inventory", str(fleet.inventory), "--limit", "bad,good5,good6")
     answer = box.run(
-        *("apply", box.profile(name="canary"), *on, "--yes", "--format", "json"),
+        *("apply", box.profile(), *on, "--yes", "--format", "json"),
         *("--lock", box.wheels / "stack.lock", "--offline", box.wheels),
     )
     assert answer.status == 4, answer.err
     states = {name: row["state"] for name, row in _rows(answer.out).items()}
     assert states == {"bad": "failed", "good5": "not begun", "good6": "not begun"}
     assert json.loads(answer.out)["stopped"] == "the canary did not end well on bad"
-    assert "canary" not in fleet.run("good5", "sh", "-c", "ls ~/.local/share/doctor || true")
+    assert "demo" not in fleet.run("good5", "sh", "-c", "ls ~/.local/share/doctor || true")
 
 
 def _hooks(folder: Path) -> tuple[str, ...]:
