@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 OLD_DRIVER = str(ROOT / "examples/old-driver.yaml")
 HOSTS = ROOT / "tests/hosts"
 HEALTHY = str(HOSTS / "gb10-580/facts.json")
+LIBRARY = Path(__file__).parent / "binaries/samples/plain.so"
 BROKEN = str(HOSTS / "h200x8-fabricmanager/facts.json")
 SAMPLES = ROOT / "tests/intake/samples"
 PIP_LIST = str(SAMPLES / "pip_list.txt")
@@ -282,6 +284,7 @@ def test_nothing_of_an_examined_environment_is_run(tmp_path: Path) -> None:
         (programs / name).chmod(0o755)
     os.mkfifo(site / "pipe.pth")
     os.mkfifo(site / "torch/libpipe.so")
+    shutil.copy(LIBRARY, site / "torch/libreal.so")
     (site / "odd.dist-info").mkdir()
     (site / "odd.dist-info/METADATA").symlink_to("/dev/zero")
     (site / "[bold]-1.dist-info").mkdir()
