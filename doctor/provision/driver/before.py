@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
-from doctor.provision.driver.sets import DriverSet, DriverState, Package, upstream
+from doctor.provision.driver.sets import (
+    DriverSet,
+    DriverState,
+    Package,
+    branch_of,
+    upstream,
+)
 from doctor.provision.goal import Goal, ManagedFile, parse_goal
 from doctor.provision.survey import State
 
@@ -28,7 +36,7 @@ def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> Driv
     named = set(goal.all_names)
     named |= {p.name for p in applied.packages} if applied else set()
     was = tuple(goal.with_hash(p) for p in there.packages if p.name in named)
-    version = next((upstream(p.version) for p in was if _is_first(p, goal)), "")
+    version = _most(was)
     return DriverSet(
         scheme=applied.scheme if applied else "",
         branch=applied.branch if applied else 0,
@@ -45,6 +53,7 @@ def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> Driv
     )
 
 
-def _is_first(package: Package, goal: DriverSet) -> bool:
-    """Tell whether a package carries the driver's own version, as the goal's first does."""
-    return bool(goal.packages) and package.name == goal.packages[0].name
+def _most(packages: tuple[Package, ...]) -> str:
+    """The driver's own version: that of most packages that carry one; "" if none does."""
+    found = Counter(upstream(p.version) for p in packages if 100 <= branch_of(p.version) < 10_000)
+    return max(found, key=lambda version: (found[version], version), default="")

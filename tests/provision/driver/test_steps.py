@@ -121,6 +121,7 @@ def test_the_way_back_is_what_was_there() -> None:
     assert all(p.sha256 for p in before.driver.packages), "the hashes are those of the offers"
     assert set(before.driver.absent) == {p.name for p in NEW}
     assert before.driver.holds == held
+    assert before.driver.version == before.version == "570.86.10"
     assert [(f.path, f.text, f.mode) for f in before.files] == [(PREFERENCES, "by hand\n", 0o600)]
     after = as_wanted(GOAL)
     back = driver_steps(before, after)
