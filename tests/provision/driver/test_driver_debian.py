@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from doctor.matrix.packaging import schemes_for
-from doctor.provision.driver.ask import read_survey, simulate
+from doctor.provision.driver.ask import read_offers, read_survey, simulate
 from doctor.provision.driver.choose import Choice, order_key
 from doctor.provision.driver.refuse import of_simulation
 from doctor.provision.target import DOCKER, Target
@@ -140,6 +140,7 @@ def test_going_back_with_the_libraries_alone_would_remove_the_module(debian: Dri
     run("sed", "-i", f"s/{older}/{newer}/g", "/var/lib/dpkg/status")
     names = ("libcuda1", "libnvidia-ml1", "libnvidia-ptxjitcompiler1", "nvidia-alternative")
     target = Target(DOCKER, debian.machine.name)
+    read_offers(target, FAMILY, ())  # fetches the lists that are asked from
     answer = simulate(target, [f"{name}={older}" for name in names], ())
     assert "nvidia-kernel-dkms" in answer.removed
     there = read_survey(target, FAMILY, "").driver
