@@ -10,7 +10,7 @@ import pytest
 from tests.provision.machine import Machine, docker_engine, machine, systemd_image
 from tests.provision.sandbox import Sandbox
 
-pytestmark = [pytest.mark.heavy, pytest.mark.docker]
+pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
 HOME = "/opt/doctor/demo"
 TEXTFILES = "/var/lib/prometheus/node-exporter"
