@@ -138,7 +138,8 @@ def test_going_back_with_the_libraries_alone_would_remove_the_module(debian: Dri
     newer = max(re.findall(r"535[.][0-9]+[.][0-9]+-\S+", policy), key=order_key)
     assert newer != older
     run("sed", "-i", f"s/{older}/{newer}/g", "/var/lib/dpkg/status")
-    names = ("libcuda1", "libnvidia-ml1", "libnvidia-ptxjitcompiler1", "nvidia-alternative")
+    names = ("libcuda1", "libnvidia-ml1", "libnvidia-ptxjitcompiler1", "nvidia-alternative",
+             "libnvidia-pkcs11-openssl3", "nvidia-smi")  # fmt: skip
     target = Target(DOCKER, debian.machine.name)
     read_offers(target, FAMILY, ())  # fetches the lists that are asked from
     answer = simulate(target, [f"{name}={older}" for name in names], ())
