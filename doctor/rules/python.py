@@ -200,23 +200,33 @@ def package_for_other_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
         PYTHONPATH points into another environment.
     How to fix: make the environment anew with the Python that is meant, and install again.
     Silent when: the wheel is pure Python or abi3 of an older Python. Error only for
-        packages that the engine needs, else info.
+        packages that the engine needs, else info; a warning if it alone is odd among
+        others built for this Python, for a wheel may be tagged wrongly.
     Sources: PEP 425 (tags), PEP 384 (stable ABI), core metadata (Requires-Python).
     """
     python = _python(case)
-    for package in case.scope.packages.known("packages"):
-        reason = _unfit(package, python)
-        if reason:
-            yield Fault(
-                f"{package.name} {package.version} {reason}; this is Python {python.version}",
-                evidence=(_evidence(case, python), Evidence(package.name, package.location)),
-                remedies=(_use_another(_minor(python.version), package.name),),
-                severity=None if is_relevant(case, matrix, package.name) else Severity.INFO,
-            )
+    packages = case.scope.packages.known("packages")
+    found = [(package, reason) for package in packages if (reason := _unfit(package, python))]
+    own = f"-cp{(_minor(python.version) or '').replace('.', '')}{python.abi}-"
+    is_odd = len(found) == 1 and any(own in tag for package in packages for tag in package.tags)
+    is_odd = is_odd and not _refuses(found[0][0], python)
+    severity = Severity.WARNING if is_odd else None
+    for package, reason in found:
+        yield Fault(
+            f"{package.name} {package.version} {reason}; this is Python {python.version}",
+            evidence=(_evidence(case, python), Evidence(package.name, package.location)),
+            remedies=(_use_another(_minor(python.version), package.name),),
+            severity=severity if is_relevant(case, matrix, package.name) else Severity.INFO,
+        )
+
+
+def _refuses(package: Package, python: PythonInfo) -> bool:
+    required = package.requires_python
+    return bool(required) and admits(required, python.version) is False
 
 
 def _unfit(package: Package, python: PythonInfo) -> str:
-    if package.requires_python and admits(package.requires_python, python.version) is False:
+    if _refuses(package, python):
         return f"requires Python {package.requires_python}"
     tags = [tag.split("-") for tag in package.tags if tag.count("-") >= 2]
     minor = _minor(python.version)
