@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,9 +49,9 @@ class Planned:
     paths: tuple[str, ...]
 
 
-def planned(plans: Plans, host: Facts, matrix: Matrix) -> Planned:
-    """Read the files and put each environment on the host. Raises UsageError."""
-    hosts = [placed for facts in _read(plans, matrix) for placed in _placed(facts, host, matrix)]
+def planned(plans: Plans, read: Iterable[Facts], host: Facts, matrix: Matrix) -> Planned:
+    """Put each environment that was read from the files on the host."""
+    hosts = [placed for facts in read for placed in _placed(facts, host, matrix)]
     # Databases and proxies beside the engine are nobody's question.
     hosts = [facts for facts in hosts if _is_asked(facts, matrix)] or hosts
     named = (*plans.requirements, *plans.dockerfiles, *plans.composes)
@@ -66,7 +66,8 @@ def _is_asked(facts: Facts, matrix: Matrix) -> bool:
     return known or bool(facts.workloads) or holds_engine(scope, matrix)
 
 
-def _read(plans: Plans, matrix: Matrix) -> Iterator[Facts]:
+def read_plans(plans: Plans, matrix: Matrix) -> Iterator[Facts]:
+    """Read the files, one after the other. Raises UsageError."""
     for path in plans.requirements:
         text = plain(read_text(path))
         wanted = (

@@ -10,7 +10,7 @@ from doctor.examine import Gathered, Plans, Sources, gather, request_of
 from doctor.facts import Facts
 from doctor.findings import Diagnosis, left_open, overall
 from doctor.matrix import Matrix, load_matrix
-from doctor.planned import planned
+from doctor.planned import planned, read_plans
 from doctor.report import Report
 
 _NO_HOST = "no host was named, so nothing is judged that depends on one: add --host or --facts"
@@ -21,8 +21,11 @@ def check_plans(sources: Sources, plans: Plans, engine: str = "", model: str = "
     if sources.pythons or sources.image:
         other = "--python" if sources.pythons else "--image"
         raise UsageError(f"{other} names what is there, a file what shall be", "ask one at a time")
-    matrix, host = load_matrix(), _host(sources)
-    found = planned(plans, host.facts, matrix)
+    matrix = load_matrix()
+    # A name that is mistyped is told before the machine is looked at.
+    read = tuple(read_plans(plans, matrix))
+    host = _host(sources)
+    found = planned(plans, read, host.facts, matrix)
     judged = [_judged(facts, sources, engine, model, matrix) for facts in found.hosts]
     targets = tuple(target for diagnosis in judged for target in diagnosis.targets)
     if not targets:

@@ -68,7 +68,7 @@ def test_a_future_version_gets_extrapolated_claims() -> None:
     ("question", "hint"),
     [
         ("vlm 0.11.0", "did you mean vllm?"),
-        ("gpu MI300X", "nvidia-smi"),
+        ("gpu MI999X", "nvidia-smi"),
         ("gpu", "for example"),
         ("driver new", "driver 550.54"),
         ("vllm newest", "for example"),
