@@ -27,8 +27,9 @@ class Scheme(Row, frozen=True, kw_only=True):
     `open` and `proprietary` are what to ask for to compute, by kernel module; `signed_open`
     and `signed_proprietary` the same with modules that the distribution built and signed.
     `pinning` goes in first. `headers` are needed to build a module; `fabric` by component;
-    `metas` are packages without content; `prepare` are commands' words that come before
-    (dnf module streams). `verified` is False where nothing of it was run by doctor's tests.
+    `metas` are packages without content; the streams are those of dnf modules. `renamed` says
+    which part goes under which name since. `verified` is False where nothing of it was run by
+    doctor's tests.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Scheme(Row, frozen=True, kw_only=True):
     metas: tuple[str, ...] = ()
     stream_open: str = ""
     stream_proprietary: str = ""
+    renamed: dict[str, str] = field(default_factory=dict)
     module: str = "nvidia"
     persistence: str = "nvidia-persistenced"
     verified: bool = False

@@ -100,7 +100,8 @@ def of_simulation(
     for name in answer.removed:
         there = state.package(name)
         is_meta = re.sub(r"\d{3}", "", name, count=1) in metas or name in metas
-        if role_of(name) in coming or is_meta:
+        role = choice.scheme.renamed.get(role_of(name), role_of(name))
+        if {role, role_of(name)} & coming or is_meta:
             continue
         what = "the driver's package " if there or mine.fullmatch(name) else ""
         yield f"apt would remove {what}{name}, and nothing takes its place"

@@ -128,3 +128,12 @@ def test_switched_cards_need_a_manager_of_that_version() -> None:
     )
     assert not list(refuse.of_fabric(whole, switched))
     assert not list(refuse.of_fabric(CHOICE, Wish(branch=580, modules="open")))
+
+
+def test_a_part_that_goes_under_another_name_since_is_replaced() -> None:
+    since = schemes_for(MATRIX, "ubuntu 24.04", 595)[1]
+    choice = Choice(scheme=since, version="595.71.05", words=())
+    gone = Change("remove", "nvidia-compute-utils-570")
+    answer = Simulation(changes=(gone, Change("install", "nvidia-persistenced", "", "595.71.05-1")))
+    assert not list(refuse.of_simulation(answer, choice, state(), FAMILY))
+    assert list(refuse.of_simulation(Simulation(changes=(gone,)), choice, state(), FAMILY))
