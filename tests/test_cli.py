@@ -20,7 +20,6 @@ ROOT = Path(__file__).parent.parent
 OLD_DRIVER = str(ROOT / "examples/old-driver.yaml")
 HOSTS = ROOT / "tests/hosts"
 HEALTHY = str(HOSTS / "gb10-580/facts.json")
-LIBRARY = Path(__file__).parent / "binaries/samples/plain.so"
 BROKEN = str(HOSTS / "h200x8-fabricmanager/facts.json")
 SAMPLES = ROOT / "tests/intake/samples"
 PIP_LIST = str(SAMPLES / "pip_list.txt")
