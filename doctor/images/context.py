@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from doctor.errors import RemoteError, UsageError
+from doctor.images.mirror import debian_mirror
 from doctor.images.recipe import Recipe, SystemPackage, pip_requirement
 from doctor.profile.lock import Lock, lock_text, requirements_text
 from doctor.profile.locking import Wanted, download
@@ -61,14 +62,16 @@ def _fetch(lock: Lock, folder: Path) -> None:
 
 
 def _fetch_system(packages: tuple[SystemPackage, ...], folder: Path) -> None:
-    """Packages of the distribution, by address and hash."""
+    """Packages of Debian, by their paths on a mirror and their hashes."""
     folder.mkdir()
+    mirror = debian_mirror() if packages else ""
     for package in packages:
-        reply, data = get(Call(package.url), _MAX_PACKAGE)
+        url = f"{mirror}/{package.path}"
+        reply, data = get(Call(url), _MAX_PACKAGE)
         if reply.status != 200:
-            raise RemoteError(f"{package.url}: answers {reply.status}", "is it still published?")
+            raise RemoteError(f"{url}: answers {reply.status}", "is it still published?")
         if hashlib.sha256(data).hexdigest() != package.sha256:
-            raise RemoteError(f"{package.url}: not the file that is locked", "do not use it")
+            raise RemoteError(f"{url}: not the file that is locked", "do not use it")
         (folder / f"{package.name}.deb").write_bytes(data)
 
 

@@ -24,10 +24,10 @@ Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,60}\Z")]
 
 
 class SystemPackage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A package of the base's distribution, by address and hash."""
+    """A package of Debian, by its path on a mirror and its hash."""
 
     name: Name
-    url: Annotated[str, Meta(pattern=r"^https://[\w./%+~-]{1,300}\.deb\Z")]
+    path: Annotated[str, Meta(pattern=r"^pool/[\w/%+~][\w./%+~-]{1,300}\.deb\Z")]
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
