@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +31,7 @@ from doctor.resources import resource
 _KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK",
          "DOCKER_HOST", "VIRTUAL_ENV")  # fmt: skip
 _POLL_S = 0.2
+_SHORT = "/tmp"  # noqa: S108 - for private folders in it
 _END_S = 20.0
 
 
@@ -85,7 +88,11 @@ class Playbook:
             _write_private(folder / "vars.yml", unsafe_yaml(said))
         result = RoleResult()
         began = time.monotonic()
-        with _only(ansible_environment(folder, self.run)), _ended_gently():
+        with (
+            _sockets() as sockets,
+            _only(ansible_environment(folder, self.run, sockets)),
+            _ended_gently(),
+        ):
             answer = runner.run(
                 event_handler=lambda event: _heard(event, result, self.listen),
                 status_handler=lambda status, **_: _forget_command(status, folder),
@@ -152,7 +159,7 @@ class _UnsafeDumper(yaml.SafeDumper):
         return True
 
 
-def ansible_environment(folder: Path, run: str) -> dict[str, str]:
+def ansible_environment(folder: Path, run: str, sockets: str = "") -> dict[str, str]:
     """All that Ansible gets to see of the environment; DOCTOR_RUN marks what it starts."""
     found = {name: os.environ[name] for name in _KEPT if name in os.environ}
     found["PATH"] = f"{Path(sys.executable).parent}:{found.get('PATH', os.defpath)}"
@@ -163,9 +170,21 @@ def ansible_environment(folder: Path, run: str) -> dict[str, str]:
         # Fewer trips. What an interrupted run leaves is found by its mark in either case.
         ANSIBLE_PIPELINING="True",
         LC_ALL=os.environ.get("LC_ALL") or "C.UTF-8",
+        ANSIBLE_SSH_CONTROL_PATH_DIR=sockets,
+        ANSIBLE_SSH_ARGS="-C -o ControlMaster=auto -o ControlPersist=10s",
         DOCTOR_RUN=run,
     )
     return found
+
+
+@contextmanager
+def _sockets() -> Iterator[str]:
+    """A private folder for ssh's sockets: their paths hold 107 bytes, and homes may be long."""
+    place = tempfile.mkdtemp(prefix="doctor-", dir=_SHORT if os.access(_SHORT, os.W_OK) else None)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from tests.provision.sandbox import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
-PREFIX = "doctor-test-built"
+# Each worker has its own: tests of this file may run side by side.
+PREFIX = f"doctor-test-built-{os.getpid()}"
 
 
 def doctor(*words: str, status: int = 0) -> str:

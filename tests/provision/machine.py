@@ -6,14 +6,17 @@ never started beside a running one.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -21,6 +24,7 @@ from tests.provision.sandbox import free_port
 
 IMAGE = "doctor-test-systemd:bookworm"
 DATA = Path("/var/tmp/doctor-test-docker")
+PID = DATA / "pid"
 PACKAGES = "ca-certificates,python3,python3-venv,systemd,systemd-sysv,dbus,openssh-server,procps"
 SOCKET = Path("/var/run/docker.sock")
 
@@ -94,31 +98,70 @@ def answers() -> bool:
 
 @contextmanager
 def docker_engine() -> Iterator[None]:
-    """An engine: the one that runs, else one of our own for as long as this lasts."""
-    if answers():
+    """An engine: the one that runs, else one of our own for as long as any test needs it.
+
+    Workers that run side by side share it: the first starts it, the last ends it.
+    """
+    if os.getuid() != 0:
+        if not answers():
+            _none("no Docker engine answers, and only root can start one")
         yield
         return
-    if os.getuid() != 0 or SOCKET.exists():
-        _none("no Docker engine answers, and none can be started here")
-    if shutil.which("dockerd") is None:
-        install("docker.io")
     DATA.mkdir(mode=0o700, exist_ok=True)
-    with (DATA / "dockerd.log").open("wb") as log:
-        engine = subprocess.Popen(
-            ["dockerd", "--data-root", f"{DATA}/data", "--exec-root", f"{DATA}/exec",
-             "-p", f"{DATA}/pid", "--bridge=none", "--iptables=false"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+    with (DATA / "door").open("w") as door, (DATA / "users").open("w") as users:
+        with locked(door):
+            if not answers():
+                _start()
+            fcntl.flock(users, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            with locked(door):
+                fcntl.flock(users, fcntl.LOCK_UN)
+                with suppress(BlockingIOError):
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _end()
+
+
+@contextmanager
+def locked(file: IO[str]) -> Iterator[None]:
+    """Alone, among all workers."""
+    fcntl.flock(file, fcntl.LOCK_EX)
     try:
-        until = time.monotonic() + 30
-        while not answers() and engine.poll() is None and time.monotonic() < until:
-            time.sleep(0.1)
-        if not answers():
-            _none((DATA / "dockerd.log").read_text()[-300:])
         yield
     finally:
-        engine.terminate()
-        engine.wait(30)
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _start() -> None:
+    """Start an engine that belongs to nobody's process; its number is in DATA/pid."""
+    if SOCKET.exists():
+        _none("there is a socket of a Docker engine that does not answer")
+    if shutil.which("dockerd") is None:
+        install("docker.io")
+    command = ["setsid", "--fork", "dockerd", "--data-root", f"{DATA}/data", "--exec-root",
+               f"{DATA}/exec", "-p", str(PID), "--bridge=none", "--iptables=false"]  # fmt: skip
+    with (DATA / "dockerd.log").open("wb") as log:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
+    until = time.monotonic() + 60
+    while not answers():
+        if time.monotonic() > until:
+            _none((DATA / "dockerd.log").read_text()[-300:])
+        time.sleep(0.2)
+
+
+def _end() -> None:
+    """End the engine, if it is one of ours."""
+    if not PID.is_file():
+        return
+    number = PID.read_text().strip()
+    place = Path("/proc", number)
+    if not place.exists() or b"dockerd" not in (place / "cmdline").read_bytes():
+        return
+    os.kill(int(number), signal.SIGTERM)
+    until = time.monotonic() + 60
+    while place.exists() and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def _none(why: str) -> None:
@@ -128,7 +171,13 @@ def _none(why: str) -> None:
 
 
 def install(*packages: str) -> None:
-    """Install packages of the distribution, or skip."""
+    """Install packages of the distribution, one worker at a time, or skip."""
+    DATA.mkdir(mode=0o700, exist_ok=True)
+    with (DATA / "apt").open("w") as apt, locked(apt):
+        _install(packages)
+
+
+def _install(packages: tuple[str, ...]) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends"]):
         command = ["apt-get", *words, *(packages if words[0] == "install" else ())]
@@ -138,6 +187,11 @@ def install(*packages: str) -> None:
 
 def systemd_image(folder: Path) -> None:
     """A Debian with systemd and sshd, made by debootstrap once and kept by the engine."""
+    with (DATA / "image").open("w") as making, locked(making):
+        _make_image(folder)
+
+
+def _make_image(folder: Path) -> None:
     found = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False)
     if found.returncode == 0:
         return
