@@ -28,7 +28,7 @@ from doctor.images.tree import ImageTree
 from doctor.probes import ascend_files, nvidia_libraries, scopes, system
 from doctor.probes.engine_names import distributions_of, engine_of
 from doctor.probes.environment import allowed
-from doctor.probes.library_survey import Survey
+from doctor.probes.libraries_survey import Survey
 
 _BACK_END = re.compile(r"libggml-(?:cuda|hip)[^/]*\.so(?:\.\d+)*")
 _SHEBANG = re.compile(r"#!\s*(/\S+)")

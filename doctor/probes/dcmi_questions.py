@@ -29,7 +29,7 @@ class _Dcmi:
 
     def __init__(self, ctypes: Any, library: Any) -> None:
         self.c = ctypes
-        self.library = library
+        self.handle = library
         self.prefix = "dcmi"
 
     def all(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class _Dcmi:
     def call(self, name: str, *arguments: Any) -> Optional[dict[str, int]]:
         """None if the function succeeded, else {"error": code}."""
         try:
-            function = getattr(self.library, f"{self.prefix}_{name}")
+            function = getattr(self.handle, f"{self.prefix}_{name}")
         except AttributeError:
             return {"error": _FUNCTION_NOT_FOUND}
         code = function(*arguments)

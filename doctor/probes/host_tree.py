@@ -10,7 +10,7 @@ from doctor.binaries.contents import Contents, read_file
 from doctor.binaries.linkage import Linkage
 from doctor.binaries.records import from_record, to_record
 from doctor.probes.host import Host
-from doctor.probes.library_snapshot import look
+from doctor.probes.libraries_snapshot import look
 
 _CONTENTS = "contents"
 

@@ -9,9 +9,9 @@ from typing import Any, Optional
 
 from doctor.binaries.cache import Memory, cache_folder
 from doctor.facts import Facts, Missing, Scope, Workload, missing, seen
-from doctor.probes import library_snapshot
+from doctor.probes import libraries_snapshot
 from doctor.probes.host import Host
-from doctor.probes.library_snapshot import Answer
+from doctor.probes.libraries_snapshot import Answer
 
 _PYTHONS = ("venv", "conda", "system", "container")
 _ENOUGH_S = 6.0
@@ -84,7 +84,7 @@ class Reader:
             place = f"{scope.id} {scope.root}"
         answers = Memory(self.folder, f"{place}\0answer")
         asked = _question(scope, env, self.driver)
-        found = library_snapshot.recall(answers, self.host, asked)
+        found = libraries_snapshot.recall(answers, self.host, asked)
         if found is None:
             found = self._survey(scope, env, answers, asked, place)
         if scope.kind == "host" and not found.binaries:
@@ -101,7 +101,7 @@ class Reader:
     ) -> Answer:
         # Imported only when files must be read: mostly nothing has changed.
         from doctor.probes.host_tree import HostTree
-        from doctor.probes.library_survey import Survey
+        from doctor.probes.libraries_survey import Survey
 
         tree = HostTree(self.host, Memory(self.folder, place))
         survey = Survey(tree, scope, env, self.driver)
@@ -109,7 +109,7 @@ class Reader:
             self.say(f"reading the libraries of {scope.root}")
         found = Answer(survey.binaries(), survey.libcuda())
         tree.memory.save()
-        library_snapshot.keep(answers, asked, tree.touched, found)
+        libraries_snapshot.keep(answers, asked, tree.touched, found)
         return found
 
 

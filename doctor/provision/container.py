@@ -32,7 +32,7 @@ _TMP = "/tmp:rw,exec,nosuid,nodev,mode=1777"  # noqa: S108 - inside the containe
 class Setting:
     """Where it runs: words of the client, the service's folder and number, what is mounted.
 
-    `model` is the path on the machine, `named` the image by its tag, `library` a folder for
+    `model` is the path on the machine, `named` the image by its tag, `modules` a folder for
     Python or "", `secret` the variable that holds the API key or "". `is_rootless` if the
     container engine has no more rights than the caller.
     """
@@ -43,7 +43,7 @@ class Setting:
     image: str
     model: str
     named: str = ""
-    library: str = ""
+    modules: str = ""
     secret: str = ""
     is_rootless: bool = False
 
@@ -159,7 +159,7 @@ class _Box:
 
     def _environment(self) -> Iterator[str]:
         env = {"HOME": WORK, "USER": "doctor", "LOGNAME": "doctor", **self._launch.env}
-        if self._setting.library:
+        if self._setting.modules:
             env["PYTHONPATH"] = LIBRARY
         for name, value in {**env, **self._profile.serving.env}.items():
             yield from ("--env", f"{name}={value}")
@@ -170,8 +170,8 @@ class _Box:
         setting = self._setting
         yield setting.model, model_inside(setting.model), False
         yield f"{setting.home}/work", WORK, True
-        if setting.library:
-            yield setting.library, LIBRARY, False
+        if setting.modules:
+            yield setting.modules, LIBRARY, False
         yield from ((path, path, False) for path in self._access.mounts)
 
     def inspected(self) -> dict[str, Any]:

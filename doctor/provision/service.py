@@ -147,7 +147,7 @@ def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix)
         image=lock.image,
         model=model.path,
         named=f"{lock.image.partition('@')[0]}:{lock.tag}" if lock.tag else "",
-        library=f"{site.home}/releases/{release.name}/lib" if len(release.files) > 1 else "",
+        modules=f"{site.home}/releases/{release.name}/lib" if len(release.files) > 1 else "",
         secret=launch.row.key_env if key else "",
         is_rootless=site.there.is_rootless,
     )

@@ -45,13 +45,13 @@ class _Writer:
     """Lays one library out; addresses equal file offsets."""
 
     def __init__(self, library: Library) -> None:
-        self.library = library
+        self.written = library
         self.strings = bytearray(b"\0")
         self.body = bytearray()
         self.start = _HEADER.size + 4 * _SEGMENT.size
 
     def file(self) -> bytes:
-        library = self.library
+        library = self.written
         tags: list[tuple[int, int]] = [(1, self._string(name)) for name in library.needed]
         for tag, text in ((14, library.soname), (15, library.rpath), (29, library.runpath)):
             tags += [(tag, self._string(text))] if text else []
@@ -90,7 +90,7 @@ class _Writer:
 
     def _versions(self) -> list[tuple[int, int]]:
         tags: list[tuple[int, int]] = []
-        needs = list(self.library.requires.items())
+        needs = list(self.written.requires.items())
         data = b""
         for place, (name, versions) in enumerate(needs):
             step = 16 + 16 * len(versions) if place < len(needs) - 1 else 0
@@ -101,17 +101,17 @@ class _Writer:
         if needs:
             tags += [(0x6FFFFFFE, self._place(data, 8)), (0x6FFFFFFF, len(needs))]
         data = b""
-        for last, version in enumerate(self.library.provides, 1 - len(self.library.provides)):
+        for last, version in enumerate(self.written.provides, 1 - len(self.written.provides)):
             step = 0 if last == 0 else 28
             data += struct.pack("<HHHHIII", 1, 0, 2, 1, 0, 20, step)
             data += struct.pack("<II", self._string(version), 0)
         if data:
-            tags += [(0x6FFFFFFC, self._place(data, 8)), (0x6FFFFFFD, len(self.library.provides))]
+            tags += [(0x6FFFFFFC, self._place(data, 8)), (0x6FFFFFFD, len(self.written.provides))]
         return tags
 
     def _symbols(self) -> list[tuple[int, int]]:
         """Undefined and weak symbols first, defined ones behind, as hash tables want them."""
-        library = self.library
+        library = self.written
         defined = sorted(library.defines, key=lambda name: gnu_hash(name.encode()) % 4)
         rows = [_SYMBOL.pack(0, 0, 0, 0, 0, 0)]
         rows += [_SYMBOL.pack(self._string(n), 0x12, 0, 0, 0, 0) for n in library.undefined]
@@ -125,10 +125,10 @@ class _Writer:
         return [*tags, (0x6FFFFEF5, self._place(_gnu_table(names, first), 8))]
 
     def _sections(self) -> tuple[int, int]:
-        if not self.library.sections:
+        if not self.written.sections:
             return 0, 0
         names, rows = bytearray(b"\0"), [_SECTION.pack(*(0,) * 10)]
-        everything = {**self.library.sections, ".shstrtab": (3, b"")}
+        everything = {**self.written.sections, ".shstrtab": (3, b"")}
         at = {name: len(names) + sum(len(n) + 1 for n in list(everything)[:i])
               for i, name in enumerate(everything)}  # fmt: skip
         names += b"".join(name.encode() + b"\0" for name in everything)

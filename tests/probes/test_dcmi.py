@@ -46,11 +46,11 @@ class Asked:
     """Asks the fake with a configuration of one test."""
 
     def __init__(self, library: Path, folder: Path) -> None:
-        self.library, self.configuration = library, folder / "dcmi.conf"
+        self.made, self.configuration = library, folder / "dcmi.conf"
 
     def raw(self, text: str, timeout_s: float = 20.0) -> dict[str, Any]:
         self.configuration.write_text(text)
-        return fake.ask(self.configuration, self.library, timeout_s=timeout_s)
+        return fake.ask(self.configuration, self.made, timeout_s=timeout_s)
 
     def facts(self, text: str) -> Facts:
         return parse(seen(self.raw(text)["value"], "DCMI"))
