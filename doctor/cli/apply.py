@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from doctor.cli.fleet_options import Batches, FleetOptions, in_batches, on_a_fleet
-from doctor.cli.fleet_verbs import apply_fleet, orders_for, words
-from doctor.cli.provisioning import on_a_service, say, with_lock
+from doctor.cli.fleet_verbs import apply_fleet, orders_for
+from doctor.cli.provisioning import ServiceOptions, desk_for, on_a_locked_service, say
 
 if TYPE_CHECKING:
+    from doctor.provision.asked import Asked
     from doctor.provision.order import Prepared
     from doctor.provision.plan import Plan
+    from doctor.provision.session import Desk
 
 
 @click.command("apply")
 @click.argument("profile", metavar="PROFILE|FILE")
-@on_a_service
-@with_lock
+@on_a_locked_service
 @on_a_fleet
 @in_batches
 @click.option("--plan", "plan_file", default="", metavar="FILE", help="Refuse another plan.")
@@ -32,13 +33,7 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context,
     profile: str,
-    user: bool,
-    on: str,
-    ssh_config: str,
-    driver: bool,
-    lock: str,
-    offline: str,
-    busy: bool,
+    service: ServiceOptions,
     fleet: FleetOptions,
     batches: Batches,
     plan_file: str,
@@ -63,26 +58,17 @@ def command(
     Exit codes: 0 done or nothing to do, 1 refused, 4 a step failed, 5 a reboot or a person
     is needed, 130 interrupted.
     """
-    from doctor.matrix import load_matrix
-    from doctor.provision.asked import Asked, read_order
-    from doctor.provision.order import prepare
-    from doctor.provision.session import Desk
-    from doctor.report.output import terminal_style
-    from doctor.report.run import RunProgress, render_json, render_text
+    from doctor.report.run import render_json, render_text
 
     if fleet.inventory:
-        given = words(user=user, driver=driver, lock=lock, offline=offline, busy=busy)
-        orders = orders_for("apply", profile, fleet, given, on or plan_file or check or resume)
+        orders = orders_for("apply", profile, fleet, service, plan_file or check or resume)
         apply_fleet(ctx, orders, fleet, batches, yes, form)
-    asked = Asked(profile, user, on, ssh_config, lock, offline, driver, busy)
-    progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
-    desk = Desk(asked.runs(), load_matrix(), progress.watcher)
+    asked = service.asked(profile)
+    desk = desk_for(asked)
     if resume:
         outcome = desk.resume(asked.target, asked.service)
     else:
-        desk.refuse_unfinished(asked.key)
-        prepared = prepare(read_order(asked, say), desk.matrix)
-        _expect_plan(plan_file, prepared.plan.inputs)
+        prepared = _prepared(asked, desk, plan_file)
         if prepared.plan.is_empty or prepared.plan.blockers or check:
             ctx.exit(_without_change(prepared, form, check, verbose))
         _confirm(prepared.plan, yes, verbose)
@@ -91,13 +77,17 @@ def command(
     ctx.exit(int(outcome.exit_code))
 
 
-def _expect_plan(plan_file: str, inputs: str) -> None:
-    """Refuse if the plan is no longer the one of that file."""
+def _prepared(asked: Asked, desk: Desk, plan_file: str) -> Prepared:
+    """The plan; refused if a run is unfinished, or if it is no longer the one of that file."""
     from doctor.errors import ProvisionError
-    from doctor.provision.asked import inputs_of
+    from doctor.provision.asked import inputs_of, read_order
+    from doctor.provision.order import prepare
 
-    if plan_file and inputs_of(plan_file) != inputs:
+    desk.refuse_unfinished(asked.key)
+    prepared = prepare(read_order(asked, say), desk.matrix)
+    if plan_file and inputs_of(plan_file) != prepared.plan.inputs:
         raise ProvisionError("the machine or the profile has changed since that plan", "plan again")
+    return prepared
 
 
 def _without_change(prepared: Prepared, form: str, check: bool, verbose: bool) -> int:

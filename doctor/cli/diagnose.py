@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from doctor.cli.check import FORMATS
+from doctor.cli.check_options import FORMATS
 
 
 @click.command("diagnose")

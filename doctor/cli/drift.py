@@ -7,8 +7,8 @@ import sys
 import click
 
 from doctor.cli.fleet_options import FleetOptions, on_a_fleet
-from doctor.cli.fleet_verbs import ask_fleet, orders_for, words
-from doctor.cli.provisioning import on_a_service
+from doctor.cli.fleet_verbs import ask_fleet, orders_for
+from doctor.cli.provisioning import ServiceOptions, on_a_service
 
 
 @click.command("drift")
@@ -21,10 +21,7 @@ from doctor.cli.provisioning import on_a_service
 def command(
     ctx: click.Context,
     profile: str,
-    user: bool,
-    on: str,
-    ssh_config: str,
-    driver: bool,
+    service: ServiceOptions,
     fleet: FleetOptions,
     form: str,
     verbose: bool,
@@ -44,16 +41,14 @@ def command(
     """
     from doctor.errors import ExitCode
     from doctor.matrix import load_matrix
-    from doctor.provision.asked import Asked
     from doctor.provision.drift import find_drift
     from doctor.report.drift import render_json, render_text
     from doctor.report.output import terminal_style
 
     if fleet.inventory:
-        given = words(user=user, driver=driver)
-        ask_fleet(ctx, orders_for("drift", profile, fleet, given, on), fleet, form, verbose)
-    asked = Asked(profile, user, on, ssh_config, driver=driver)
-    drift = find_drift(asked.target, asked.service, user, load_matrix())
+        ask_fleet(ctx, orders_for("drift", profile, fleet, service), fleet, form, verbose)
+    asked = service.asked(profile)
+    drift = find_drift(asked.target, asked.service, asked.user, load_matrix())
     style = terminal_style(sys.stdout, verbose)
     click.echo(render_json(drift) if form == "json" else render_text(drift, style), nl=False)
     ctx.exit(int(ExitCode.OK if drift.is_clean else ExitCode.NO))

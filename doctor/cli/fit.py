@@ -20,24 +20,51 @@ _RANKS = click.IntRange(1, 1024)
 @click.option("--host", default="", metavar="SPEC", help='A host in words: "H100x8".')
 @click.option("--facts", multiple=True, metavar="FILE", help="A snapshot, report or case.")
 @click.option("--root", default="", metavar="DIR", help="A mounted system.")
-@click.option("--quant", default="", metavar="FORMAT", help="Weights: awq, gptq, fp8, int8 ...")
+@click.option(
+    "--quant",
+    "quantization",
+    default="",
+    metavar="FORMAT",
+    help="Weights: awq, gptq, fp8, int8 ...",
+)
 @click.option("--dtype", default="", metavar="FORMAT", help="bfloat16, float16, float32.")
-@click.option("--kv-dtype", default="", metavar="FORMAT", help="KV cache: auto, fp8, q8_0 ...")
-@click.option("--tp", type=_RANKS, default=None, help="Ranks that share each layer.")
-@click.option("--pp", type=_RANKS, default=None, help="Ranks of a pipeline.")
+@click.option(
+    "--kv-dtype",
+    "kv_cache_dtype",
+    default="",
+    metavar="FORMAT",
+    help="KV cache: auto, fp8, q8_0 ...",
+)
+@click.option(
+    "--tp", "tensor_parallel_size", type=_RANKS, default=None, help="Ranks that share each layer."
+)
+@click.option(
+    "--pp", "pipeline_parallel_size", type=_RANKS, default=None, help="Ranks of a pipeline."
+)
 @click.option("--max-model-len", type=_COUNT, default=None, help="Longest request in tokens.")
 @click.option("--concurrency", type=_COUNT, default=None, help="Requests of that length at once.")
 @click.option("--max-num-seqs", type=_COUNT, default=None, help="Sequences in one step.")
 @click.option("--max-num-batched-tokens", type=_COUNT, default=None, help="Tokens in one step.")
-@click.option("--utilization", type=click.FloatRange(0.01, 1.0), help="Share of memory to use.")
+@click.option(
+    "--utilization",
+    "gpu_memory_utilization",
+    type=click.FloatRange(0.01, 1.0),
+    help="Share of memory to use.",
+)
 @click.option("--enforce-eager", is_flag=True, help="No CUDA graphs.")
-@click.option("--gpu-layers", type=click.IntRange(0, 10_000), help="Layers on devices (llama.cpp).")
+@click.option(
+    "--gpu-layers",
+    "n_gpu_layers",
+    type=click.IntRange(0, 10_000),
+    help="Layers on devices (llama.cpp).",
+)
 @click.option("--what-if", is_flag=True, help="Also a table of lengths and KV formats.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also assumptions and sources.")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     model: str,
     engine: str,
     gpu: str,
@@ -46,21 +73,10 @@ def command(
     host: str,
     facts: tuple[str, ...],
     root: str,
-    quant: str,
-    dtype: str,
-    kv_dtype: str,
-    tp: int | None,
-    pp: int | None,
-    max_model_len: int | None,
-    concurrency: int | None,
-    max_num_seqs: int | None,
-    max_num_batched_tokens: int | None,
-    utilization: float | None,
-    enforce_eager: bool,
-    gpu_layers: int | None,
     what_if: bool,
     form: str,
     verbose: bool,
+    **args: object,
 ) -> None:
     """Say whether a model fits, how long its requests may be, and what would make it fit.
 
@@ -80,25 +96,10 @@ def command(
     from doctor.report.fit_json import render_json
     from doctor.report.output import emit, terminal_style
 
-    args = {
-        "quantization": quant,
-        "dtype": dtype,
-        "kv_cache_dtype": kv_dtype,
-        "tensor_parallel_size": tp,
-        "pipeline_parallel_size": pp,
-        "max_model_len": max_model_len,
-        "concurrency": concurrency,
-        "max_num_seqs": max_num_seqs,
-        "max_num_batched_tokens": max_num_batched_tokens,
-        "gpu_memory_utilization": utilization,
-        "enforce_eager": enforce_eager or None,
-        "n_gpu_layers": gpu_layers,
-    }
-    stated = {name: value for name, value in args.items() if value not in (None, "")}
+    # The other options bear the names of engine-neutral arguments.
+    stated = {name: value for name, value in args.items() if value not in (None, "", False)}
     sources = Sources(facts, root)
-    question = Question(model, engine, gpu, count, memory_gib, host, sources, stated, what_if)
-    report = fit(question)
+    report = fit(Question(model, engine, gpu, count, memory_gib, host, sources, stated, what_if))
     style = terminal_style(sys.stdout, verbose)
-    text = render_json(report) if form == "json" else render_text(report, style)
-    emit(text)
+    emit(render_json(report) if form == "json" else render_text(report, style))
     ctx.exit(int(report.exit_code))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
+
+from doctor.cli.records import Command, as_one
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from doctor.fleets import Reach
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("--inventory", default="", metavar="INV", help="Machines of an inventory."),
@@ -90,23 +88,9 @@ _BATCHES = (
 
 def on_a_fleet(command: Command) -> Command:
     """Add --inventory, --limit, --forks, --host-limit and --keep, as one `fleet`."""
-    return _as_one(command, "fleet", FleetOptions, _OPTIONS)
+    return as_one(command, "fleet", FleetOptions, _OPTIONS)
 
 
 def in_batches(command: Command) -> Command:
     """Add --serial, --drain and --undrain, as one `batches`."""
-    return _as_one(command, "batches", Batches, _BATCHES)
-
-
-def _as_one(command: Command, name: str, kind: type, options: tuple[Any, ...]) -> Command:
-    """Add options that the command gets as one record, whose fields they are."""
-
-    @wraps(command)
-    def together(*args: Any, **given: Any) -> Any:
-        found = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-        return command(*args, **{name: found}, **given)
-
-    decorated: Any = together
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return as_one(command, "batches", Batches, _BATCHES)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from doctor.cli.fleet_options import Batches, FleetOptions
+from doctor.cli.provisioning import ServiceOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,29 +31,17 @@ def ask_fleet(
 
 
 def orders_for(
-    verb: str, profile: str, fleet: FleetOptions, arguments: tuple[str, ...], other: object = ""
+    verb: str, profile: str, fleet: FleetOptions, service: ServiceOptions, other: object = ""
 ) -> Orders:
     """What each machine is asked. Raises UsageError for a single machine beside a fleet."""
     from doctor.errors import UsageError
     from doctor.provision.fleet import Orders
     from doctor.report.fleet_run import RowProgress
 
-    if other:
+    if service.on or other:
         raise UsageError("--inventory goes through its machines alone", "leave --on and files out")
     limit = fleet.host_limit or _LIMITS[verb]
-    return Orders(verb, profile, arguments, fleet.forks, limit, RowProgress(sys.stderr))
-
-
-def words(**options: object) -> tuple[str, ...]:
-    """Options as words for another doctor: flags that are set, values that are not empty."""
-    found: list[str] = []
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        if value is True:
-            found.append(option)
-        elif value:
-            found += [option, str(value)]
-    return tuple(found)
+    return Orders(verb, profile, service.words(), fleet.forks, limit, RowProgress(sys.stderr))
 
 
 def _folder(fleet: FleetOptions) -> Path:

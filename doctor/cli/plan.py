@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from doctor.cli.fleet_options import FleetOptions, on_a_fleet
-from doctor.cli.fleet_verbs import ask_fleet, orders_for, words
-from doctor.cli.provisioning import on_a_service, say, with_lock
+from doctor.cli.fleet_verbs import ask_fleet, orders_for
+from doctor.cli.provisioning import ServiceOptions, on_a_locked_service, say
 
 if TYPE_CHECKING:
     from doctor.provision.plan import Plan
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @click.argument("profile", metavar="PROFILE|FILE")
-@on_a_service
-@with_lock
+@on_a_locked_service
 @on_a_fleet
 @click.option("--write-lock", default="", metavar="FILE", help="Write the driver's lock here.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
@@ -27,13 +26,7 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context,
     profile: str,
-    user: bool,
-    on: str,
-    ssh_config: str,
-    driver: bool,
-    lock: str,
-    offline: str,
-    busy: bool,
+    service: ServiceOptions,
     fleet: FleetOptions,
     write_lock: str,
     form: str,
@@ -53,17 +46,15 @@ def command(
     """
     from doctor.errors import ExitCode
     from doctor.matrix import load_matrix
-    from doctor.provision.asked import Asked, read_order
+    from doctor.provision.asked import read_order
     from doctor.provision.order import prepare
     from doctor.report.output import terminal_style
     from doctor.report.plan import render_json, render_text
 
     if fleet.inventory:
-        given = words(user=user, driver=driver, lock=lock, offline=offline, busy=busy)
-        orders = orders_for("plan", profile, fleet, given, on or write_lock)
+        orders = orders_for("plan", profile, fleet, service, write_lock)
         ask_fleet(ctx, orders, fleet, form, verbose)
-    asked = Asked(profile, user, on, ssh_config, lock, offline, driver, busy)
-    plan = prepare(read_order(asked, say), load_matrix()).plan
+    plan = prepare(read_order(service.asked(profile), say), load_matrix()).plan
     if write_lock:
         _write_lock(plan, write_lock)
     style = terminal_style(sys.stdout, verbose)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from doctor.cli.records import Command, as_one
+
+if TYPE_CHECKING:
+    from doctor.provision.asked import Asked
+    from doctor.provision.session import Desk
 
 _OPTIONS = (
     click.option("--user", is_flag=True, help="A service of this user, without root."),
@@ -26,18 +31,52 @@ _LOCK = (
 )
 
 
+@dataclass(frozen=True)
+class ServiceOptions:
+    """The options as they were given."""
+
+    user: bool = False
+    on: str = ""
+    ssh_config: str = ""
+    driver: bool = False
+    lock: str = ""
+    offline: str = ""
+    busy: bool = False
+
+    def asked(self, profile: str) -> Asked:
+        """What they ask of a profile."""
+        from doctor.provision.asked import Asked
+
+        return Asked(profile, **asdict(self))
+
+    def words(self) -> tuple[str, ...]:
+        """The options as words for a doctor that works on one machine of many."""
+        found: list[str] = []
+        for name, value in asdict(self).items():
+            if value and name not in ("on", "ssh_config"):
+                found += [f"--{name}"] if value is True else [f"--{name}", value]
+        return tuple(found)
+
+
 def on_a_service(command: Command) -> Command:
-    """Add --user, --on, --ssh-config and --driver."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    """Add --user, --on, --ssh-config and --driver, as one `service`."""
+    return as_one(command, "service", ServiceOptions, _OPTIONS)
 
 
-def with_lock(command: Command) -> Command:
-    """Add --lock, --offline and --busy."""
-    for option in reversed(_LOCK):
-        command = option(command)
-    return command
+def on_a_locked_service(command: Command) -> Command:
+    """The same with --lock, --offline and --busy."""
+    return as_one(command, "service", ServiceOptions, (*_OPTIONS, *_LOCK))
+
+
+def desk_for(asked: Asked) -> Desk:
+    """Where its runs are kept and carried out, with progress for a person."""
+    from doctor.matrix import load_matrix
+    from doctor.provision.session import Desk
+    from doctor.report.output import terminal_style
+    from doctor.report.run import RunProgress
+
+    progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
+    return Desk(asked.runs(), load_matrix(), progress.watcher)
 
 
 def say(text: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from doctor.cli.provisioning import on_a_service
+from doctor.cli.provisioning import ServiceOptions, desk_for, on_a_service
 
 
 @click.command("rollback")
@@ -19,10 +17,7 @@ def command(
     ctx: click.Context,
     profile: str,
     run: str,
-    user: bool,
-    on: str,
-    ssh_config: str,
-    driver: bool,
+    service: ServiceOptions,
     form: str,
 ) -> None:
     """Bring back what was there before the last run, or before the one that is named.
@@ -37,15 +32,9 @@ def command(
 
     Exit codes: 0 done, 2 there is nothing to undo, 4 a step failed, 5 a reboot is needed.
     """
-    from doctor.matrix import load_matrix
-    from doctor.provision.asked import Asked
-    from doctor.provision.session import Desk
-    from doctor.report.output import terminal_style
-    from doctor.report.run import RunProgress, render_json, render_text
+    from doctor.report.run import render_json, render_text
 
-    asked = Asked(profile, user, on, ssh_config, driver=driver)
-    progress = RunProgress(sys.stderr, terminal_style(sys.stderr).width)
-    desk = Desk(asked.runs(), load_matrix(), progress.watcher)
-    outcome = desk.rollback(asked.target, asked.service, run)
+    asked = service.asked(profile)
+    outcome = desk_for(asked).rollback(asked.target, asked.service, run)
     click.echo(render_json(outcome) if form == "json" else render_text(outcome), nl=False)
     ctx.exit(int(outcome.exit_code))

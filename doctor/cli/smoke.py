@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -15,7 +16,13 @@ import click
 @click.option("--model", default="", metavar="M", help="Not the known-answer model but this one.")
 @click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="An engine argument.")
 @click.option("--api-key", default="", metavar="REF", help="env:NAME or file:PATH, never the key.")
-@click.option("--timeout", type=click.FloatRange(0.1, 86400), metavar="S", help="To become ready.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1, 86400),
+    metavar="S",
+    help="To become ready.",
+)
 @click.option("--record", default="", metavar="FILE", help="Write figures of the model here.")
 @click.option("--expect", default="", metavar="FILE", help="Compare with recorded figures.")
 @click.option("--keep-log", default="", metavar="DIR", help="Keep the server's log here.")
@@ -25,20 +32,12 @@ import click
 @click.pass_context
 def command(
     ctx: click.Context,
-    url: str,
-    engine: str,
-    profile: str,
-    python: str,
-    model: str,
-    args: tuple[str, ...],
-    api_key: str,
-    timeout: float | None,
+    /,
     record: str,
-    expect: str,
-    keep_log: str,
     print_command: bool,
     form: str,
     verbose: bool,
+    **asked: Any,
 ) -> None:
     """Prove that an engine computes right: a known answer from the real server.
 
@@ -65,8 +64,7 @@ def command(
     from doctor.smoke.records import write_record
     from doctor.smoke.run import smoke
 
-    options = Options(url, engine, profile, python, model, args, api_key, timeout, expect, keep_log)
-    ask, matrix = read_ask(options), load_matrix()
+    ask, matrix = read_ask(Options(**asked)), load_matrix()
     if print_command:
         plan = prepare(ask, matrix).plan
         emit(render_command(plan.argv, plan.env, plan.settings))

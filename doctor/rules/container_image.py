@@ -27,13 +27,7 @@ def image_refuses_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: NVIDIA_REQUIRE_CUDA of CUDA base images (rows in the matrix);
         libnvidia-container, requirement syntax.
     """
-    if case.scope.kind not in ("container", "image"):
-        raise NotApplicable("not a container")
-    if case.facts.devices.value and not case.nvidia_devices:
-        raise NotApplicable("no nvidia device")
-    env = case.scope.env.value or {}
-    if env.get("NVIDIA_DISABLE_REQUIRE", "").lower() in ("1", "true"):
-        raise NotApplicable("the check is turned off")
+    _need_check(case)
     found = requirement(case.scope, matrix)
     if found is None:
         case.scope.image.require_cuda.known("scope.image.require_cuda")
@@ -62,6 +56,17 @@ def image_refuses_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
         sources=(*sources, *offered.sources),
         severity=None if answer is False else Severity.WARNING,
     )
+
+
+def _need_check(case: Case) -> None:
+    """Raise NotApplicable where the toolkit checks nothing."""
+    if case.scope.kind not in ("container", "image"):
+        raise NotApplicable("not a container")
+    if case.facts.devices.value and not case.nvidia_devices:
+        raise NotApplicable("no nvidia device")
+    env = case.scope.env.value or {}
+    if env.get("NVIDIA_DISABLE_REQUIRE", "").lower() in ("1", "true"):
+        raise NotApplicable("the check is turned off")
 
 
 def _is_met(term: str, offered: Version) -> bool | None:

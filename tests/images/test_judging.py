@@ -66,7 +66,7 @@ def test_cuda_13_on_an_old_driver(tmp_path: Path) -> None:
 def test_a_c_library_that_is_too_old(tmp_path: Path) -> None:
     libc = Library("libtorch.so", needed=("libc.so.6",), requires={"libc.so.6": ("GLIBC_2.34",)})
     layer = torch(system("2.31"), "2.13.0+cu130", "13.0")
-    layer.library(f"{SITE}/torch/lib/libtorch.so", libc, tmp_path)
+    layer.shared_object(f"{SITE}/torch/lib/libtorch.so", libc, tmp_path)
     layer.file(f"{SITE}/torch-2.13.0+cu130.dist-info/RECORD", "torch/lib/libtorch.so,sha256=x,1\n")
     assert "glibc-too-old" in causes(judged(save(tmp_path / "i.tar", layer), NEW))
 
@@ -83,7 +83,7 @@ def compat(layer: Layer, scratch: Path, version: str, conf: bool, branches: list
     data = note(b"NVIDIA Corporation", 1, json.dumps(text).encode())
     library = Library("libcuda.so.1", sections={".note.cuda.fwd_compatibility": (7, data)})
     folder = "usr/local/cuda-13.1/compat"
-    layer.library(f"{folder}/libcuda.so.{version}", library, scratch)
+    layer.shared_object(f"{folder}/libcuda.so.{version}", library, scratch)
     layer.link(f"{folder}/libcuda.so.1", f"libcuda.so.{version}")
     if conf:
         layer.file("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n")
@@ -240,7 +240,7 @@ def test_an_extension_of_another_torch(tmp_path: Path, defined: str, is_right: b
     layer = _torch_with(system(), ("torch/lib/libc10.so", own))
     layer.distribution("vllm", "0.33.0", files="vllm/_C.abi3.so,sha256=x,1\n")
     extension = Library(needed=("libc10.so",), undefined=(CHECK,))
-    layer.library(f"{SITE}/vllm/_C.abi3.so", extension, tmp_path)
+    layer.shared_object(f"{SITE}/vllm/_C.abi3.so", extension, tmp_path)
     image = save(tmp_path / "i.tar", layer)
     scope = report(image, NEW).facts.scope(f"image:{image}")
     assert scope is not None

@@ -42,7 +42,7 @@ class Layer:
         """Add a symbolic link."""
         return self.special(path, tarfile.SYMTYPE, target)
 
-    def library(self, path: str, library: Library, scratch: Path) -> Layer:
+    def shared_object(self, path: str, library: Library, scratch: Path) -> Layer:
         """Add a shared library."""
         return self.file(path, library.write(scratch / "library.so").read_bytes(), 0o755)
 

@@ -33,7 +33,7 @@ class Other:
 
     version: str
     prefix: Path
-    library: Path
+    modules: Path
     shared: str
 
     @property
@@ -75,7 +75,7 @@ def write_mirror(other: Other, folder: Path) -> Path:
     (place / f"bin/python{other.minor}").chmod(0o755)
     skipped = shutil.ignore_patterns("test", "site-packages", "dist-packages", "__pycache__")
     library = place / f"lib/python{other.minor}"
-    shutil.copytree(other.library, library, ignore=skipped, symlinks=True)
+    shutil.copytree(other.modules, library, ignore=skipped, symlinks=True)
     (library / "site-packages").mkdir(exist_ok=True)
     for shared in (other.prefix / "lib").glob(f"{other.shared}*" if other.shared else "none"):
         shutil.copy2(shared, place / "lib", follow_symlinks=False)

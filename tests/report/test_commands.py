@@ -13,7 +13,7 @@ import click
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from doctor.cli.check import FORMATS
+from doctor.cli.check_options import FORMATS
 from doctor.cli.group import root
 from doctor.cli.main import run
 

@@ -13,7 +13,7 @@ import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
-import doctor.cli.check
+import doctor.cli.check_options
 import doctor.facts
 import doctor.report
 from doctor.findings import OutcomeKind, Severity
@@ -34,7 +34,7 @@ def _findings(report: Report) -> int:
 
 
 def test_the_command_offers_the_formats_that_there_are() -> None:
-    assert doctor.cli.check.FORMATS == tuple(FORMATS) == tuple(FLEET_FORMATS)
+    assert doctor.cli.check_options.FORMATS == tuple(FORMATS) == tuple(FLEET_FORMATS)
     modules = {path.stem for path in Path(doctor.report.__file__).parent.glob("*.py")}
     assert {module.rpartition(".")[2] for module in FLEET_FORMATS.values()} <= modules
 
