@@ -35,7 +35,8 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """image.yaml: what is built, from which base by tag, and how it is asked.
 
     `content` is "wheels" for packages held to a lock, "vendor" for an image as its maker
-    publishes it. `programs` are files that go into /opt/doctor, `packages` what the wheels need
+    publishes it; `head` names the file of common/ with which its Containerfile begins.
+    `programs` are files that go into /opt/doctor, `packages` what the wheels need
     of the system and the base lacks; `python` and `platform` are what a lock is to be for.
     `built_here` tells that the project has built and run it.
     """
@@ -46,6 +47,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine: Name
     base: str
     content: Literal["wheels", "vendor"]
+    head: Literal["wheels", "vendor", ""] = ""
     port: int
     profile: str = ""
     built_here: bool = False
@@ -71,8 +73,11 @@ class Recipe:
 
     @property
     def containerfile(self) -> str:
-        """The text that builders read."""
-        return (self.folder / "Containerfile").read_text(encoding="utf-8")
+        """The text that builders read: what recipes of its kind begin with, then its own."""
+        head = f"{self.spec.head}.Containerfile"
+        paths = [resource(FOLDER, _COMMON, head)] if self.spec.head else []
+        paths.append(self.folder / "Containerfile")
+        return "".join(path.read_text(encoding="utf-8") for path in paths)
 
     @property
     def programs(self) -> dict[str, bytes]:
