@@ -17,30 +17,10 @@
 enum { OK = 0, NOT_SUPPORTED = -8255, NOT_READY = -8012, LINES = 1024, NAME = 32 };
 typedef unsigned long long big;
 
-static struct { char key[400], value[400]; } lines[LINES];
-static int count, started;
+#define CONFIGURATION "FAKE_DCMI"
+#include "stated.h"
 
-static void load(void) {
-    char line[400], *equals;
-    const char *path = getenv("FAKE_DCMI");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    count = 0;
-    if (!file) return;
-    while (count < LINES && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\r\n")] = 0;
-        if (*line == '#' || !(equals = strchr(line, '='))) continue;
-        *equals = 0;
-        snprintf(lines[count].key, sizeof lines[count].key, "%s", line);
-        snprintf(lines[count].value, sizeof lines[count].value, "%s", equals + 1);
-        count++;
-    }
-    fclose(file);
-}
-
-static const char *stated(const char *key) {
-    for (int i = 0; i < count; i++) if (!strcmp(lines[i].key, key)) return lines[i].value;
-    return NULL;
-}
+static int started;
 
 static const char *of(int card, int device, const char *name) {
     char key[120];

@@ -22,30 +22,10 @@
 enum { OK, UNINITIALIZED, INVALID, NOT_SUPPORTED, NOT_FOUND = 6, SMALL = 7 };
 enum { LINES = 2048, TO_GPU = 0, TO_SWITCH = 2 };
 
-static struct { char key[400], value[400]; } lines[LINES];
-static int count, started;
+#define CONFIGURATION "FAKE_NVML"
+#include "stated.h"
 
-static void load(void) {
-    char line[400], *equals;
-    const char *path = getenv("FAKE_NVML");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    count = 0;
-    if (!file) return;
-    while (count < LINES && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\r\n")] = 0;
-        if (*line == '#' || !(equals = strchr(line, '='))) continue;
-        *equals = 0;
-        snprintf(lines[count].key, sizeof lines[count].key, "%s", line);
-        snprintf(lines[count].value, sizeof lines[count].value, "%s", equals + 1);
-        count++;
-    }
-    fclose(file);
-}
-
-static const char *stated(const char *key) {
-    for (int i = 0; i < count; i++) if (!strcmp(lines[i].key, key)) return lines[i].value;
-    return NULL;
-}
+static int started;
 
 /* A handle is the device's number plus one; that of an instance has its own number plus one
  * in the second byte. */
