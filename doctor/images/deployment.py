@@ -140,7 +140,7 @@ def _in_a_container(profile: Profile, built: str) -> Profile:
     if install.method != "container" and not built:
         raise UsageError(
             f"{profile.name} is installed into an environment, not from an image",
-            "name an image of doctor image build: --image NAME@sha256:...",
+            "--image NAME@sha256:... of one that `doctor image build` made",
         )
     image = built or install.image
     install = msgspec.structs.replace(install, method="container", image=image, network="bridge")

@@ -13,20 +13,21 @@ from doctor.images.tar import Kind
 from doctor.images.tree import Entry, ImageTree
 from doctor.probes import files
 from doctor.probes.files import relay
-from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat
+from doctor.probes.host import TEXT_LIMIT, DiskUsage, FileStat
 from doctor.probes.host_tree import HostTree
 from doctor.probes.rooted import resolve
+from doctor.probes.still import StillHost
 
 _TYPES = {Kind.FILE: 0o100000, Kind.FOLDER: 0o040000, Kind.LINK: 0o120000, Kind.OTHER: 0o010000}
 
 
-class ImageHost:
+class ImageHost(StillHost):
     """The boundary of probes over the merged files of an image; `env` is its configured one."""
 
     def __init__(self, tree: ImageTree, keeper: Keeper, env: Mapping[str, str]) -> None:
+        super().__init__(env)
         self._tree = tree
         self._keeper = keeper
-        self._env = dict(env)
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Text of a file that was kept; of others it is only known that they are there."""
@@ -77,26 +78,6 @@ class ImageHost:
     def disk(self, path: str) -> Reading[DiskUsage]:
         """Not stated: an image is on no file system."""
         return missing(Missing.NOT_STATED, path)
-
-    def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:  # noqa: ARG002
-        """Not stated: nothing of the image is run."""
-        return missing(Missing.NOT_STATED, argv[0])
-
-    def get(self, socket: str, target: str, timeout_s: float = 5.0) -> Reading[str]:  # noqa: ARG002
-        """Not stated: nothing of the image answers."""
-        return missing(Missing.NOT_STATED, socket)
-
-    def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:  # noqa: ARG002
-        """Not stated: an image has no driver."""
-        return missing(Missing.NOT_STATED, "NVML")
-
-    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:  # noqa: ARG002
-        """Not stated: an image has no driver."""
-        return missing(Missing.NOT_STATED, "DCMI")
-
-    def environ(self) -> dict[str, str]:
-        """The variables that the image configures."""
-        return dict(self._env)
 
     def local_path(self, path: str) -> str | None:
         """The copy of a file that was kept; for a folder, that of all copies."""

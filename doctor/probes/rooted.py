@@ -9,7 +9,8 @@ from typing import Optional, TypeVar
 
 from doctor.facts import Missing, Reading, missing, seen
 from doctor.probes import files
-from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat, Host
+from doctor.probes.host import TEXT_LIMIT, DiskUsage, FileStat, Host
+from doctor.probes.still import StillHost
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ _MOST_LINKS = 40
 _LIVE = ("/proc", "/sys", "/dev", "/run", "/var/run")
 
 
-class RootedHost:
+class RootedHost(StillHost):
     """The system under `root` of another host, by default of this machine.
 
     No link leads out of it and nothing of it is run. `env` are the variables of the
@@ -28,9 +29,9 @@ class RootedHost:
     def __init__(
         self, root: str, host: Optional[Host] = None, env: Optional[Mapping[str, str]] = None
     ) -> None:
+        super().__init__(env)
         self._host = host or _this_machine()
         self._root = root.rstrip("/")
-        self._env = dict(env or {})
         self._folders: dict[str, str] = {}
         # A whole host may be mounted, with its kernel's file systems.
         self._runs = self._host.stat(f"{self._root}/proc/version").is_known
@@ -61,26 +62,6 @@ class RootedHost:
         if not self._runs:
             return missing(Missing.NOT_STATED, path)
         return self._ask(path, self._host.disk)
-
-    def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:  # noqa: ARG002
-        """Not stated: nothing of the tree is run."""
-        return missing(Missing.NOT_STATED, argv[0])
-
-    def get(self, socket: str, target: str, timeout_s: float = 5.0) -> Reading[str]:  # noqa: ARG002
-        """Not stated: nothing of the tree answers."""
-        return missing(Missing.NOT_STATED, socket)
-
-    def nvml(self, timeout_s: float) -> Reading[dict[str, object]]:  # noqa: ARG002
-        """Not stated: the tree has no driver."""
-        return missing(Missing.NOT_STATED, "NVML")
-
-    def dcmi(self, folders: tuple[str, ...], timeout_s: float) -> Reading[dict[str, object]]:  # noqa: ARG002
-        """Not stated: the tree has no driver."""
-        return missing(Missing.NOT_STATED, "DCMI")
-
-    def environ(self) -> dict[str, str]:
-        """The variables that were given."""
-        return dict(self._env)
 
     def local_path(self, path: str) -> Optional[str]:
         """Where the file that the path leads to lies on this machine."""

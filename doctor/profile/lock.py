@@ -136,11 +136,15 @@ def parse_lock(text: str, name: str = "stack.lock") -> Lock:
 
 def read_lock(path: Path) -> Lock:
     """Read a lock file; raises UsageError."""
+    return parse_lock(read_lock_text(path, "doctor profile lock PROFILE"), str(path))
+
+
+def read_lock_text(path: Path, made_by: str) -> str:
+    """The text of a lock of any kind; raises UsageError, which names the command that makes one."""
     try:
-        text = read_named(path, SIZE_LIMIT + 1).decode("utf-8")
+        return read_named(path, SIZE_LIMIT + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as fault:
-        raise UsageError(f"{path}: {fault}", "make it: doctor profile lock PROFILE") from None
-    return parse_lock(text, str(path))
+        raise UsageError(f"{path}: {fault}", f"make it: {made_by}") from None
 
 
 def write_lock(path: Path, lock: Lock) -> bool:

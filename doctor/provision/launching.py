@@ -41,7 +41,7 @@ def launch_of(
     if launch.settings:
         raise UsageError(
             f"{profile.engine.name} is set up by a file of its own, which apply does not write",
-            "start it by hand, then ask doctor smoke --url",
+            "start it by hand, then prove it: doctor smoke URL",
         )
     if profile.serving.api_key and not launch.row.key_env:
         why = launch.row.refused.get("api_key", "it takes no key")

@@ -14,11 +14,13 @@ import yaml
 from msgspec import Meta, Struct
 
 from doctor.errors import UsageError
-from doctor.named_files import read_named, write_named
+from doctor.named_files import write_named
+from doctor.profile.lock import read_lock_text
 from doctor.provision.driver.sets import DriverSet, Package
 
 SCHEMA: Literal["doctor/host-lock/v1"] = "doctor/host-lock/v1"
 SIZE_LIMIT = 4 << 20
+MADE_BY = "doctor plan PROFILE --driver --write-lock FILE"
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9+.-]{0,120}\Z")]
 DebVersion = Annotated[str, Meta(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+:~-]{0,120}\Z")]
@@ -86,18 +88,14 @@ def parse_host_lock(text: str, name: str) -> DriverSet:
         lock = msgspec.convert(data, HostLock, strict=False)
     except (msgspec.ValidationError, yaml.YAMLError, RecursionError, ValueError) as fault:
         where = " ".join(str(fault).split())[:300]
-        raise UsageError(f"{name}: {where}", "make it: doctor profile lock --driver") from None
+        raise UsageError(f"{name}: {where}", f"make it: {MADE_BY}") from None
     kept = {k: v for k, v in msgspec.to_builtins(lock).items() if k != "schema"}
     return msgspec.convert(kept, DriverSet)
 
 
 def read_host_lock(path: Path) -> DriverSet:
     """Read a host's lock file; raises UsageError."""
-    try:
-        text = read_named(path, SIZE_LIMIT + 1).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise UsageError(f"{path}: {fault}", "make it: doctor profile lock --driver") from None
-    return parse_host_lock(text, str(path))
+    return parse_host_lock(read_lock_text(path, MADE_BY), str(path))
 
 
 def write_host_lock(path: Path, wanted: DriverSet) -> None:
