@@ -235,3 +235,12 @@ def machine(folder: Path, *options: str) -> Iterator[Machine]:
         yield found
     finally:
         call("docker", "rm", "-f", found.name)
+
+
+@contextmanager
+def fresh_machine(folder: Path, *options: str) -> Iterator[Machine]:
+    """The engine, the image and a machine of it, for as long as this lasts."""
+    with docker_engine():
+        systemd_image(folder)
+        with machine(folder, *options) as found:
+            yield found

@@ -14,7 +14,7 @@ import pytest
 from doctor.matrix import load_matrix
 from doctor.provision.playbook import Playbook, RoleResult
 from doctor.provision.target import parse_target
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
@@ -25,10 +25,8 @@ ROLE = "container_engine"
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     pytest.importorskip("ansible_runner")
     folder = tmp_path_factory.mktemp("machine")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as found:
-            yield found
+    with fresh_machine(folder) as found:
+        yield found
 
 
 def variables(**more: Any) -> dict[str, Any]:

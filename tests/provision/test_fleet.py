@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.provision.machine import IMAGE, Machine, call, docker_engine, machine, systemd_image
+from tests.provision.machine import IMAGE, Machine, call, fresh_machine
 from tests.provision.sandbox import Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -43,18 +43,16 @@ class Fleet:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as reached:
-            found = Fleet(_started(reached), _inventory(folder, reached))
-            try:
-                for container in (*found.containers.values(), reached.name):
-                    _give_library(container)
-                for name, command in BREAKING.items():
-                    found.run(name, *command)
-                yield found
-            finally:
-                call("docker", "rm", "-f", *found.containers.values())
+    with fresh_machine(folder) as reached:
+        found = Fleet(_started(reached), _inventory(folder, reached))
+        try:
+            for container in (*found.containers.values(), reached.name):
+                _give_library(container)
+            for name, command in BREAKING.items():
+                found.run(name, *command)
+            yield found
+        finally:
+            call("docker", "rm", "-f", *found.containers.values())
 
 
 def _started(reached: Machine) -> dict[str, str]:

@@ -13,7 +13,7 @@ import yaml
 from doctor.errors import UsageError
 from doctor.profile.read import SIZE_LIMIT, parse_profile, read_profile
 from doctor.provision.playbook import unsafe_yaml
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 from tests.provision.sandbox import Sandbox
 
 CANARY = "/tmp/doctor-canary"
@@ -130,11 +130,9 @@ def test_ten_megabytes(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def debian(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with docker_engine():
-        systemd_image(tmp_path_factory.mktemp("image"))
-        with machine(tmp_path) as found:
-            yield found
+def debian(tmp_path: Path) -> Iterator[Machine]:
+    with fresh_machine(tmp_path) as found:
+        yield found
 
 
 @pytest.mark.slow

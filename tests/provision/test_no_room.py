@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.provision.killing import PATIENCE_S, Scene, _wait_for_entry
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 from tests.provision.sandbox import Sandbox
 
 # /opt/doctor is read-only; what belongs to the user root lies on a small disk.
@@ -22,11 +22,9 @@ FILLER = "/root/.local/filler"
 
 
 @pytest.fixture
-def debian(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with docker_engine():
-        systemd_image(tmp_path_factory.mktemp("image"))
-        with machine(tmp_path, *DISKS) as found:
-            yield found
+def debian(tmp_path: Path) -> Iterator[Machine]:
+    with fresh_machine(tmp_path, *DISKS) as found:
+        yield found
 
 
 @pytest.mark.heavy

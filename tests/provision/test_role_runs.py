@@ -25,7 +25,7 @@ from doctor.provision.variables import (
     verify_variables,
 )
 from doctor.resources import resource
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 from tests.provision.sandbox import free_port
 
 HOME = "/opt/doctor/demo"
@@ -53,10 +53,8 @@ def test_every_role_is_run_somewhere_or_says_that_it_is_not() -> None:
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     pytest.importorskip("ansible_runner")
     folder = tmp_path_factory.mktemp("roles")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as found:
-            yield found
+    with fresh_machine(folder) as found:
+        yield found
 
 
 def _wheel(folder: Path) -> str:

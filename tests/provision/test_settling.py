@@ -11,7 +11,7 @@ import pytest
 from doctor.provision.goal import SYSTEM
 from doctor.provision.plan import make_plan
 from doctor.provision.survey import probe_module
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 from tests.provision.made import MEANS, bare_state, make_goal, state_of
 from tests.provision.sandbox import Sandbox
 
@@ -44,11 +44,9 @@ def test_no_dpkg_is_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def debian(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with docker_engine():
-        systemd_image(tmp_path_factory.mktemp("image"))
-        with machine(tmp_path) as found:
-            yield found
+def debian(tmp_path: Path) -> Iterator[Machine]:
+    with fresh_machine(tmp_path) as found:
+        yield found
 
 
 @pytest.mark.slow

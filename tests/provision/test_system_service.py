@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 from tests.provision.sandbox import Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -19,10 +19,8 @@ UNIT = "doctor-demo.service"
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     folder = tmp_path_factory.mktemp("machine")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as found:
-            yield found
+    with fresh_machine(folder) as found:
+        yield found
 
 
 def test_applied_restarted_drifted_taken_back(box: Sandbox, debian: Machine) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 from tests.provision.sandbox import Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -22,11 +22,9 @@ monitoring: {metrics: true, node_exporter: true}
 
 
 @pytest.fixture
-def debian(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with docker_engine():
-        systemd_image(tmp_path_factory.mktemp("image"))
-        with machine(tmp_path) as found:
-            yield found
+def debian(tmp_path: Path) -> Iterator[Machine]:
+    with fresh_machine(tmp_path) as found:
+        yield found
 
 
 def test_laid_run_seen_and_taken_away(box: Sandbox, debian: Machine) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 from tests.provision.sandbox import Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -19,20 +19,18 @@ WANTED = "drift_timer: {}\n"
 
 
 @pytest.fixture
-def alice(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def alice(tmp_path: Path) -> Iterator[Machine]:
     """A machine with a user whose systemd runs without a login."""
-    with docker_engine():
-        systemd_image(tmp_path_factory.mktemp("image"))
-        with machine(tmp_path) as found:
-            found.run("apt-get", "update", "-qq")
-            words = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-qq")
-            packages = ("libpam-systemd", "dbus-user-session", "libgomp1")
-            found.run(*words, "--no-install-recommends", *packages)
-            found.run("useradd", "-m", "-s", "/bin/sh", "alice")
-            found.run("cp", "-r", "/root/.ssh", "/home/alice/")
-            found.run("chown", "-R", "alice:alice", "/home/alice/.ssh")
-            found.run("loginctl", "enable-linger", "alice")
-            yield found
+    with fresh_machine(tmp_path) as found:
+        found.run("apt-get", "update", "-qq")
+        words = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-qq")
+        packages = ("libpam-systemd", "dbus-user-session", "libgomp1")
+        found.run(*words, "--no-install-recommends", *packages)
+        found.run("useradd", "-m", "-s", "/bin/sh", "alice")
+        found.run("cp", "-r", "/root/.ssh", "/home/alice/")
+        found.run("chown", "-R", "alice:alice", "/home/alice/.ssh")
+        found.run("loginctl", "enable-linger", "alice")
+        yield found
 
 
 def test_applied_booted_drifted_taken_back(box: Sandbox, alice: Machine) -> None:

@@ -18,7 +18,7 @@ from doctor.provision.driver.refuse import of_simulation
 from doctor.provision.target import DOCKER, Target
 from tests.provision.driver.driven import Driven
 from tests.provision.driver.made import FAMILY, MATRIX
-from tests.provision.machine import docker_engine, machine, systemd_image
+from tests.provision.machine import fresh_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
@@ -38,14 +38,12 @@ COMPONENTS = "main contrib non-free non-free-firmware"
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
     """A Debian with a driver from its release, and a newer one in its security archive."""
     folder = tmp_path_factory.mktemp("debian")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as found:
-            home = folder / "home"
-            home.mkdir()
-            driven = Driven(found, home)
-            _install_by_name(driven)
-            yield driven
+    with fresh_machine(folder) as found:
+        home = folder / "home"
+        home.mkdir()
+        driven = Driven(found, home)
+        _install_by_name(driven)
+        yield driven
 
 
 def _install_by_name(debian: Driven) -> None:

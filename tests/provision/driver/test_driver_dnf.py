@@ -9,7 +9,7 @@ import pytest
 
 from doctor.provision.playbook import Playbook
 from doctor.provision.target import DOCKER, Target
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, fresh_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
@@ -34,25 +34,21 @@ made up
 def el(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A machine with dnf and a repository of two versions of each package."""
     folder = tmp_path_factory.mktemp("el")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as found:
-            run = found.run
-            run("apt-get", "-q", "update")
-            tools = ("dnf", "rpm", "createrepo-c", "dnf-plugins-core")
-            run("apt-get", "-qy", "--no-install-recommends", "install", *tools)
-            for version in (OLD, NEW):
-                for name in NAMES:
-                    run("tee", "/root/p.spec", text=SPEC.format(name=name, version=version))
-                    run(
-                        "rpmbuild", "--quiet", "-bb", "--define", "_rpmdir /srv/rpm", "/root/p.spec"
-                    )
-            run("createrepo_c", "-q", "/srv/rpm")
-            run("mkdir", "/repos")
-            repository = "[cuda]\nname=cuda\nbaseurl=file:///srv/rpm\ngpgcheck=0\n"
-            run("tee", "/repos/cuda.repo", text=repository)
-            run(*DNF, "-q", "install", *(f"{name}-{OLD}" for name in NAMES))
-            yield found
+    with fresh_machine(folder) as found:
+        run = found.run
+        run("apt-get", "-q", "update")
+        tools = ("dnf", "rpm", "createrepo-c", "dnf-plugins-core")
+        run("apt-get", "-qy", "--no-install-recommends", "install", *tools)
+        for version in (OLD, NEW):
+            for name in NAMES:
+                run("tee", "/root/p.spec", text=SPEC.format(name=name, version=version))
+                run("rpmbuild", "--quiet", "-bb", "--define", "_rpmdir /srv/rpm", "/root/p.spec")
+        run("createrepo_c", "-q", "/srv/rpm")
+        run("mkdir", "/repos")
+        repository = "[cuda]\nname=cuda\nbaseurl=file:///srv/rpm\ngpgcheck=0\n"
+        run("tee", "/repos/cuda.repo", text=repository)
+        run(*DNF, "-q", "install", *(f"{name}-{OLD}" for name in NAMES))
+        yield found
 
 
 def versions(el: Machine) -> set[str]:

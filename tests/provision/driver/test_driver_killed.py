@@ -16,7 +16,7 @@ import pytest
 
 from tests.provision.driver.driven import Driven
 from tests.provision.driver.repository import kernel_headers, suffixed
-from tests.provision.machine import call, docker_engine, machine, systemd_image
+from tests.provision.machine import call, fresh_machine
 
 DOCTOR, PLAYBOOK, MACHINE = "doctor", "ansible-playbook", "machine"
 RESUME, ROLLBACK = "resume", "rollback"
@@ -43,18 +43,16 @@ def sample(number: int) -> list[tuple[str, int, str]]:
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
     """A machine with a driver from its repository, which takes a while to configure."""
     folder = tmp_path_factory.mktemp("killed")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as found:
-            home = folder / "home"
-            home.mkdir()
-            driven = Driven(found, home)
-            driven.become("ubuntu", "24.04")
-            new = suffixed(NEW, slow_s=1)
-            driven.offer([*suffixed(OLD), *new, kernel_headers(driven.kernel)])
-            answer = driven.apply(driven.profile(570))
-            assert answer.status == 0, answer.err
-            yield driven
+    with fresh_machine(folder) as found:
+        home = folder / "home"
+        home.mkdir()
+        driven = Driven(found, home)
+        driven.become("ubuntu", "24.04")
+        new = suffixed(NEW, slow_s=1)
+        driven.offer([*suffixed(OLD), *new, kernel_headers(driven.kernel)])
+        answer = driven.apply(driven.profile(570))
+        assert answer.status == 0, answer.err
+        yield driven
 
 
 @pytest.mark.slow

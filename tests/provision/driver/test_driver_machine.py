@@ -15,7 +15,7 @@ from doctor.provision.playbook import Playbook
 from doctor.provision.target import DOCKER, Target
 from tests.provision.driver.driven import Driven
 from tests.provision.driver.repository import kernel_headers, suffixed, unsuffixed
-from tests.provision.machine import docker_engine, machine, systemd_image
+from tests.provision.machine import fresh_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
@@ -28,15 +28,13 @@ BLACKLIST = "/etc/apt/apt.conf.d/52doctor-driver"
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
     """A machine that passes for Ubuntu, with NVIDIA's repository of two branches."""
     folder = tmp_path_factory.mktemp("machine")
-    with docker_engine():
-        systemd_image(folder)
-        with machine(folder) as found:
-            home = folder / "home"
-            home.mkdir()
-            driven = Driven(found, home)
-            driven.become("ubuntu", "24.04")
-            driven.offer([*suffixed(OLD), *suffixed(NEW), kernel_headers(driven.kernel)])
-            yield driven
+    with fresh_machine(folder) as found:
+        home = folder / "home"
+        home.mkdir()
+        driven = Driven(found, home)
+        driven.become("ubuntu", "24.04")
+        driven.offer([*suffixed(OLD), *suffixed(NEW), kernel_headers(driven.kernel)])
+        yield driven
 
 
 def of_driver(gpu: Driven) -> set[str]:
