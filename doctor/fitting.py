@@ -103,6 +103,8 @@ def fit(question: Question) -> FitReport:
     version = version or matrix.newest(engine)
     if not cards and split_row(matrix.memory, engine) is not None:
         cards = _host_memory(facts)
+    if not cards and model is None:
+        raise UsageError("no device with memory is known here", 'name one: --gpu "RTX 4090"')
     asked = Deployment(engine, version, cards, question.args)
     links = links_of(facts, cards)
     report = FitReport(source, asked, matrix_version=matrix.version, matrix_as_of=matrix.as_of)

@@ -108,6 +108,7 @@ BAD: dict[str, tuple[str, ...]] = {
     "engine 'vlmm' is not known": (LLAMA8, *CARD, "--engine", "vlmm"),
     "number format 'int3'": (LLAMA8, *CARD, "--quant", "int3"),
     "KV cache format 'tiny'": (LLAMA8, *CARD, "--kv-dtype", "tiny"),
+    "no device with memory": ("--host", "driver=580"),
     "is not in the range": (LLAMA8, *CARD, "--utilization", "1.5"),
     "'-5' is not in the range": (LLAMA8, *CARD, "--max-model-len", "-5"),
 }

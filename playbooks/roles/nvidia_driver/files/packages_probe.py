@@ -83,8 +83,8 @@ def _dpkg(question: dict[str, Any]) -> dict[str, Any]:
             broken.append(name)
         if want == "hold" and status == "installed":
             holds.append(name)
-        mine = family.fullmatch(name) or family.fullmatch(source)
-        mine = name in also or (mine and not apart.fullmatch(name))
+        in_family = family.fullmatch(name) or family.fullmatch(source)
+        mine = name in also or (in_family is not None and not apart.fullmatch(name))
         mine = mine or any(fnmatch.fnmatchcase(name, glob) for glob in question.get("globs", []))
         if mine and status in ("installed", "config-files"):
             packages.append([name, version, arch, source, status])
