@@ -64,6 +64,7 @@ MISTAKES = (
     *("check --inventory /nonexistent", f"check --inventory {PIP_LIST} --facts-dir {HOSTS}"),
     *("check --requirements /nonexistent", "check --profile none", "check x.txt"),
     *("fleet diff /nonexistent /nonexistent", "apply none --inventory /nonexistent --yes"),
+    *(f"{verb} x --inventory {PIP_LIST} --ssh-config {PIP_LIST}" for verb in ("plan", "drift")),
     *(f"check {REQUIREMENTS} --python /x", f"check {REQUIREMENTS} --root / --host L40S"),
     *("matrix query foo", "matrix show foo", "matrix query vllm [/foo]", "matrix"),
     *("explain \x1b[31m", "matrix query \u202e", "check --engine ::error::"),

@@ -38,8 +38,10 @@ def orders_for(
     from doctor.provision.fleet import Orders
     from doctor.report.fleet_run import RowProgress
 
-    if service.on or other:
-        raise UsageError("--inventory goes through its machines alone", "leave --on and files out")
+    if service.on or service.ssh_config or other:
+        raise UsageError(
+            "--inventory goes through its machines alone", "leave --on, --ssh-config and files out"
+        )
     limit = fleet.host_limit or _LIMITS[verb]
     return Orders(verb, profile, service.words(), fleet.forks, limit, RowProgress(sys.stderr))
 
