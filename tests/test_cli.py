@@ -66,6 +66,7 @@ MISTAKES = (
     *("fleet diff /nonexistent /nonexistent", "apply none --inventory /nonexistent --yes"),
     *(f"{verb} x --inventory {PIP_LIST} --ssh-config {PIP_LIST}" for verb in ("plan", "drift")),
     *(f"check {REQUIREMENTS} --python /x", f"check {REQUIREMENTS} --root / --host L40S"),
+    *(f"check --image {PIP_LIST} --host L40S", "check --image /nonexistent.tar --host L40S"),
     *("matrix query foo", "matrix show foo", "matrix query vllm [/foo]", "matrix"),
     *("explain \x1b[31m", "matrix query \u202e", "check --engine ::error::"),
 )

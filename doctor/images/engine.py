@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,12 @@ def reported() -> Iterator[None]:
     try:
         yield
     except docker.errors.DockerException as fault:
-        words = getattr(fault, "explanation", "") or str(fault)
-        raise RemoteError(f"the container engine says: {words}", "docker info") from None
+        words = getattr(fault, "explanation", "")
+        if words:
+            raise RemoteError(f"the container engine says: {words}", "docker info") from None
+        # What it could not reach stands deep in the words of three libraries.
+        place = os.environ.get("DOCKER_HOST") or "/var/run/docker.sock"
+        raise RemoteError(f"no container engine answers at {place}", "docker info") from None
     except (requests.RequestException, OSError) as fault:
         raise RemoteError(f"the container engine does not answer: {fault}", "docker info") from None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from doctor.errors import UsageError
 from doctor.images.config import ImageConfig
 from doctor.images.host import ImageHost
 from doctor.images.kept import Keeper
@@ -50,13 +51,25 @@ def read_image(
     with ExitStack() as stack:
         scratch = tempfile.TemporaryDirectory(prefix="doctor-image-", dir=_scratch())
         folder = stack.enter_context(scratch)
-        config, layers = open_image(ref, stack)
-        tree, keeper = ImageTree(), Keeper(folder)
-        meter = Meter(progress, limit_s)
-        for layer in layers:
-            tree.begin_layer()
-            _fill(tree, keeper, unpacked(Metered(layer, meter)), meter)
+        with _named(ref):
+            config, layers = open_image(ref, stack)
+            tree, keeper = ImageTree(), Keeper(folder)
+            meter = Meter(progress, limit_s)
+            for layer in layers:
+                tree.begin_layer()
+                _fill(tree, keeper, unpacked(Metered(layer, meter)), meter)
         yield Opened(ref, config, tree, keeper)
+
+
+@contextmanager
+def _named(ref: str) -> Iterator[None]:
+    """Say of which image an error speaks, and what next, where it does not by itself."""
+    try:
+        yield
+    except UsageError as fault:
+        said = str(fault) if ref in str(fault) else f"{ref}: {fault}"
+        hint = fault.hint or "save it again: docker save -o image.tar IMAGE"
+        raise UsageError(said, hint) from None
 
 
 def _scratch() -> str | None:
