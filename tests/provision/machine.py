@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -135,7 +136,7 @@ def locked(file: IO[str]) -> Iterator[None]:
 
 def _start() -> None:
     """Start an engine that belongs to nobody's process; its number is in DATA/pid."""
-    if SOCKET.exists():
+    if _listens(SOCKET):
         _none("there is a socket of a Docker engine that does not answer")
     if shutil.which("dockerd") is None:
         install("docker.io")
@@ -148,6 +149,19 @@ def _start() -> None:
         if time.monotonic() > until:
             _none((DATA / "dockerd.log").read_text()[-300:])
         time.sleep(0.2)
+
+
+def _listens(path: Path) -> bool:
+    """Whether a process has that socket; an engine that was killed leaves the file alone."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(5)
+        try:
+            probe.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError:
+            return True
+        return True
 
 
 def _end() -> None:
@@ -207,6 +221,17 @@ def _make_image(folder: Path) -> None:
     shutil.rmtree(root)
 
 
+def boot(name: str, image: str, *options: str) -> None:
+    """Start a container whose first process is systemd."""
+    call(
+        "docker", "run", "-d", "--name", name, "--network", "host",
+        "--restart", "always", *options,
+        "--stop-signal", "SIGRTMIN+3", "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro",
+        "-v", "/etc/resolv.conf:/etc/resolv.conf:ro",
+        "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec", image,
+    )  # fmt: skip
+
+
 @contextmanager
 def machine(folder: Path, *options: str) -> Iterator[Machine]:
     """A fresh machine that is gone afterwards; `options` are for docker run."""
@@ -218,13 +243,7 @@ def machine(folder: Path, *options: str) -> Iterator[Machine]:
         "  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
     )
     found = Machine(f"doctor-test-{port}", port, config)
-    call(
-        "docker", "run", "-d", "--name", found.name, "--network", "host",
-        "--restart", "always", *options,
-        "--stop-signal", "SIGRTMIN+3", "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro",
-        "-v", "/etc/resolv.conf:/etc/resolv.conf:ro",
-        "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec", IMAGE,
-    )  # fmt: skip
+    boot(found.name, IMAGE, *options)
     try:
         found.wait()
         found.run("mkdir", "-p", "/root/.ssh")
