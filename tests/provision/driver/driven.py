@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.provision.driver.repository import Deb, build_repository, make_key
-from tests.provision.machine import Machine, call
+from tests.provision.machine import Machine, boot, call
 
 LIMIT_S = 900
 # Builds what the made-up packages build, for a kernel whose module was lost.
@@ -150,3 +152,25 @@ class Driven:
         """What a full upgrade would move of the driver."""
         said = self.machine.run("apt-get", "-s", "dist-upgrade")
         return [line for line in said.splitlines() if line[:4] in ("Inst", "Remv")]
+
+
+@contextmanager
+def kept(driven: Driven) -> Iterator[Callable[[], None]]:
+    """Keep a machine and the journals of its user as they are; what is given brings both back."""
+    name, journals = driven.machine.name, driven.home / ".local"
+    image, copy = f"{name}:kept", driven.home / "kept"
+    call("docker", "commit", name, image)
+    shutil.copytree(journals, copy)
+
+    def bring_back() -> None:
+        call("docker", "rm", "-f", name)
+        boot(name, image)
+        driven.machine.wait()
+        shutil.rmtree(journals)
+        shutil.copytree(copy, journals)
+
+    try:
+        yield bring_back
+    finally:
+        call("docker", "rm", "-f", name)
+        call("docker", "rmi", "-f", image)
