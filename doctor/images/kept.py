@@ -14,6 +14,7 @@ from typing import IO, cast
 from doctor.binaries.contents import read_stream
 from doctor.binaries.elf import Elf
 from doctor.binaries.sources import BinaryUnreadable
+from doctor.images.rpm import MOST_BYTES
 from doctor.images.tar import Kind, Member, TarReader
 from doctor.images.tree import Entry
 
@@ -38,6 +39,7 @@ _TEXTS = tuple(
          16 << 20),
         (r"^/usr/lib/os-release$|^/(?:usr/)?lib/apk/db/installed$", 32 << 20),
         (r"^/var/lib/dpkg/(?:status|status\.d/[^/]+)$", 32 << 20),
+        (r"^/(?:var/lib|usr/lib/sysimage)/rpm/rpmdb\.sqlite(?:-wal)?$", MOST_BYTES),
         (r"^/usr/local/Ascend/.*(?:version\.(?:info|cfg)|_install\.info)$", _SMALL_TEXT),
         (r"^/opt/doctor/.*\.(?:txt|json|lock)$", 16 << 20),
         (r"/bin/[^/]+$|^/[^/]+\.sh$", _SCRIPT),
@@ -64,7 +66,8 @@ class Keeper:
         limit = next((limit for pattern, limit in _TEXTS if pattern.search(path)), 0)
         if member.size <= min(limit, self._left):
             with open(self._new_copy(entry), "wb") as copy:
-                copy.write(reader.read(member.size))
+                for start in range(0, member.size, _CHUNK):
+                    copy.write(reader.read(min(_CHUNK, member.size - start)))
             self._left -= member.size
 
     def _new_copy(self, entry: Entry) -> str:

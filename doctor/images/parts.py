@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor.images.reading import Opened
+from doctor.images.rpm import DATABASE, JOURNAL, MOST_BYTES, RpmList, read_rpms
 from doctor.images.tree import ImageTree
 from doctor.probes import dists, system
 from doctor.probes.host import Host
@@ -14,13 +16,15 @@ from doctor.probes.host import Host
 _STANZA = re.compile(r"^(Package|Status|Version|Architecture): (.*)$", re.MULTILINE)
 _APK = re.compile(r"^P:(.+)\nV:(.+)$", re.MULTILINE)
 _RPM = ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
+# Forms of rpm's database that are not read.
+_OTHER_RPM = {"Packages": "Berkeley DB", "Packages.db": "ndb"}
 _DPKG, _DPKG_PARTS = "/var/lib/dpkg/status", "/var/lib/dpkg/status.d"
 _LIMIT = 32 << 20
 
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """One package: `kind` pypi, deb or apk, `place` where it is installed or listed."""
+    """One package: `kind` pypi, deb, apk or rpm, `place` where it is installed or listed."""
 
     kind: str
     name: str
@@ -28,6 +32,8 @@ class Part:
     place: str = ""
     arch: str = ""
     distro: str = ""
+    epoch: str = ""
+    license: str = ""
 
     @property
     def purl(self) -> str:
@@ -37,11 +43,13 @@ class Part:
         version = quote(self.version, safe="")
         if self.kind == "pypi":
             return f"pkg:pypi/{self.name}@{version}"
-        owner, _, release = self.distro.partition("-")
+        stated, _, release = self.distro.partition("-")
+        owner = stated or ("unknown" if self.kind == "rpm" else "debian")
         more = [f"arch={self.arch}"] if self.arch else []
-        more += [f"distro={self.distro}"] if release else []
+        more += [f"distro={quote(self.distro)}"] if release else []
+        more += [f"epoch={self.epoch}"] if self.epoch else []
         tail = f"?{'&'.join(more)}" if more else ""
-        return f"pkg:{self.kind}/{owner or 'debian'}/{quote(self.name)}@{version}{tail}"
+        return f"pkg:{self.kind}/{quote(owner)}/{quote(self.name)}@{version}{tail}"
 
 
 @dataclass(frozen=True)
@@ -55,10 +63,16 @@ class Parts:
 def read_parts(opened: Opened) -> Parts:
     """Every package that the image lists, read from its files."""
     host = opened.host
-    found = {*_distributions(opened.tree, host), *_system_packages(host)}
-    rpm = [folder for folder in _RPM if host.list_dir(folder).value]
-    unread = tuple(f"{folder}: the database of rpm has no text form" for folder in rpm[:1])
-    return Parts(tuple(sorted(found)), unread)
+    release = system.read_os(host).value
+    distro = f"{release.id}-{release.version}" if release else ""
+    found = {*_distributions(opened.tree, host), *_system_packages(host, distro)}
+    unread = []
+    # One is often a link to the other.
+    for folder in filter(None, dict.fromkeys(host.real_path(path).value for path in _RPM)):
+        rpms, more = _rpms(host, folder, distro)
+        found.update(rpms)
+        unread += more
+    return Parts(tuple(sorted(found)), tuple(unread))
 
 
 def _distributions(tree: ImageTree, host: Host) -> Iterator[Part]:
@@ -70,9 +84,7 @@ def _distributions(tree: ImageTree, host: Host) -> Iterator[Part]:
                 yield Part("pypi", package.name, str(package.version), site)
 
 
-def _system_packages(host: Host) -> Iterator[Part]:
-    release = system.read_os(host).value
-    distro = f"{release.id}-{release.version}" if release else ""
+def _system_packages(host: Host, distro: str) -> Iterator[Part]:
     names = host.list_dir(_DPKG_PARTS).value or ()
     paths = [_DPKG, *(f"{_DPKG_PARTS}/{n}" for n in names if not n.endswith(".md5sums"))]
     for path in paths:
@@ -90,3 +102,30 @@ def _debian(text: str, path: str, distro: str) -> Iterator[Part]:
         if installed and "Package" in stated and "Version" in stated:
             arch = stated.get("Architecture", "")
             yield Part("deb", stated["Package"], stated["Version"], path, arch, distro)
+
+
+def _rpms(host: Host, folder: str, distro: str) -> tuple[list[Part], list[str]]:
+    """Packages of a folder of rpm, and what lies in it that could not be read."""
+    names = host.list_dir(folder).value or ()
+    unread = [f"{folder}/{n}: {form} is not read" for n, form in _OTHER_RPM.items() if n in names]
+    if DATABASE not in names:
+        return [], unread
+    place = f"{folder}/{DATABASE}"
+    listed = _rpm_list(host, place, f"{folder}/{JOURNAL}")
+    unread += [f"{place}: {listed.fault}"] if listed.fault else []
+    return [
+        Part("rpm", p.name, f"{p.version}-{p.release}", place, p.arch, distro, p.epoch, p.license)
+        for p in listed.packages
+    ], unread
+
+
+def _rpm_list(host: Host, database: str, journal: str) -> RpmList:
+    copy = _copy(host, database)
+    if copy is None:
+        return RpmList(fault=f"it is empty, no file, or larger than {MOST_BYTES >> 20} MiB")
+    return read_rpms(copy, _copy(host, journal))
+
+
+def _copy(host: Host, path: str) -> str | None:
+    found = host.local_path(path)
+    return found if found and os.path.isfile(found) else None

@@ -61,11 +61,14 @@ def read_purls(path: str) -> frozenset[str]:
 
 
 def _component(part: Part) -> dict[str, Any]:
+    # As the package has it: rarely an expression of SPDX, so it is no more than a name.
+    licenses = {"licenses": [{"license": {"name": part.license}}]} if part.license else {}
     return {
         "type": "library",
         "bom-ref": f"{part.purl}#{part.place}",
         "name": part.name,
         "version": part.version,
         "purl": part.purl,
+        **licenses,
         "properties": [{"name": "llm-doctor:place", "value": part.place}],
     }
