@@ -135,7 +135,10 @@ def sbom(reference: str, output: str, image_limit: float) -> None:
     from doctor.report.progress import ByteProgress
 
     with ByteProgress(sys.stderr) as shown, read_image(reference, shown, image_limit) as opened:
-        text = render(opened.config, read_parts(opened))
+        parts = read_parts(opened)
+        text = render(opened.config, parts)
+    for words in parts.unread:
+        _say(f"the list is not whole: {words}")
     if output:
         write_whole(Path(output), text)
     else:

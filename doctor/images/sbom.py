@@ -38,6 +38,9 @@ def render(config: ImageConfig, parts: Parts) -> str:
                 {"type": "application", "name": "llm-doctor", "version": doctor.__version__}
             ]},
             "component": subject,
+            "properties": [
+                {"name": "llm-doctor:not-read", "value": words} for words in parts.unread
+            ],
         },
         "components": components,
         "compositions": [

@@ -164,7 +164,10 @@ def _sbom(found: _Read, path: str) -> Point:
     stated, real = sbom.read_purls(path), {part.purl for part in found.parts.parts}
     more, less = sorted(real - stated), sorted(stated - real)
     words = [_listed(more, "not in the list"), _listed(less, "not in the image")]
-    return Point("parts", not more and not less, "; ".join(filter(None, words)) or "as listed")
+    said = "; ".join(filter(None, words)) or "as listed"
+    if found.parts.unread and not more and not less:
+        return Point("parts", None, f"{said}, but {_listed(list(found.parts.unread), '')}")
+    return Point("parts", not more and not less, said)
 
 
 def _advisories(found: _Read, matrix: Matrix) -> Point:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 import struct
@@ -18,7 +17,7 @@ from doctor.images import sbom
 from doctor.images.parts import Parts, read_parts
 from doctor.images.reading import read_image
 from doctor.images.rpm import RpmPackage, parse_header, read_rpms
-from tests.images.written import Layer, save
+from tests.images.written import Layer, save, valid_parts
 from tests.provision.machine import call, install
 
 TABLE = "CREATE TABLE 'Packages' (hnum INTEGER PRIMARY KEY AUTOINCREMENT,blob BLOB NOT NULL)"
@@ -77,7 +76,7 @@ def test_packages_are_listed_with_all_that_names_them(place: str, tmp_path: Path
         layer.link("var/lib/rpm", "../../usr/lib/sysimage/rpm")
     with read_image(str(save(tmp_path / "image.tar", layer))) as opened:
         found = read_parts(opened)
-        document = json.loads(sbom.render(opened.config, found))
+        document = valid_parts(sbom.render(opened.config, found))
     assert [part.purl for part in found.parts] == [
         "pkg:rpm/rocky/bash@5.1.8-9.el9?arch=x86_64&distro=rocky-9.4",
         "pkg:rpm/rocky/shadow-utils@5.1.8-9.el9?arch=x86_64&distro=rocky-9.4&epoch=2",

@@ -10,8 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+from referencing import Registry, Resource
+
 from tests.binaries.written import Library
 
+SCHEMAS = Path(__file__).parent / "schemas"
 SITE = "opt/venv/lib/python3.12/site-packages"
 CANARY = "raise SystemExit('an examined file was run')\n"
 
@@ -101,3 +105,19 @@ def save(path: Path, *layers: Layer, config: dict[str, Any] | None = None, tag: 
     outer.file("manifest.json", json.dumps(manifest))
     path.write_bytes(outer.tar())
     return path
+
+
+def valid_parts(text: str) -> dict[str, Any]:
+    """A list of parts, held against the schema of CycloneDX."""
+    names = ("spdx.schema.json", "jsf-0.82.SNAPSHOT.schema.json")
+    resources = [json.loads((SCHEMAS / name).read_text()) for name in names]
+    registry: Registry[Any] = Registry().with_resources(
+        (f"http://cyclonedx.org/schema/{name}", Resource.from_contents(found))
+        for name, found in zip(
+            ("spdx.SNAPSHOT.schema.json", "jsf-0.82.SNAPSHOT.schema.json"), resources, strict=True
+        )
+    )
+    schema = json.loads((SCHEMAS / "bom-1.6.schema.json").read_text())
+    found: dict[str, Any] = json.loads(text)
+    jsonschema.Draft7Validator(schema, registry=registry).validate(found)
+    return found
