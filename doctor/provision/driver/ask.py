@@ -42,6 +42,7 @@ class Survey(Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...] = ()
     auto: tuple[str, ...] = ()
     modules: dict[str, str] = {}
+    signers: dict[str, str] = {}
     headers: bool = False
     loaded: str = ""
     nouveau: bool = False
@@ -66,6 +67,7 @@ class Survey(Struct, frozen=True, kw_only=True):
             broken=self.broken,
             auto=self.auto,
             modules=self.modules,
+            signers=self.signers,
             headers=self.headers,
             loaded=self.loaded,
             nouveau=self.nouveau,
@@ -205,7 +207,7 @@ def ask(target: Target, question: dict[str, Any], limit_s: float) -> dict[str, A
     command = [_PYTHON, "-I", "-", json.dumps(question)]
     try:
         there: dict[str, Any] = json.loads(target.run(command, source, limit_s))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RemoteError(f"{target.name}: python3 there did not answer in JSON") from None
     return there
 

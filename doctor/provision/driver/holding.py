@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from doctor.provision.driver.sets import Package
+from doctor.provision.driver.sets import Package, upstream
 
 PREFERENCES = "/etc/apt/preferences.d/doctor-driver"
 BLACKLIST = "/etc/apt/apt.conf.d/52doctor-driver"
@@ -31,6 +31,12 @@ def preferences_text(packages: Sequence[Package]) -> str:
         names = " ".join(package.name for package in group)
         stanzas.append(f"Package: {names}\nPin: version {version}\nPin-Priority: {PRIORITY}")
     return "\n\n".join([f"{stanzas[0]}\n{stanzas[1]}", *stanzas[2:]]) + "\n"
+
+
+def pins_at(version: str, offers: Sequence[Package]) -> str:
+    """Preferences for all that is offered of a driver; apt takes the newest of what none names."""
+    rows = [package for package in offers if upstream(package.version) == version]
+    return preferences_text(rows) if rows else ""
 
 
 def blacklist_text(names: Sequence[str]) -> str:

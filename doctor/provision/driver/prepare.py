@@ -38,6 +38,7 @@ from doctor.provision.driver.choose import (
     set_members,
 )
 from doctor.provision.driver.goals import adopted_set, chosen_set, driver_goal
+from doctor.provision.driver.holding import pins_at
 from doctor.provision.driver.names import asked_for
 from doctor.provision.driver.notes import elsewhere, notes_of, unoffered
 from doctor.provision.driver.rendered import dnf_steps
@@ -218,7 +219,7 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
     choice = choose(schemes, stay, shelf) or choose(schemes, wish, shelf)
     if choice is None:
         return Draft(driver_goal(_nothing(scene)), (_unoffered(schemes, wish, scene, failed),))
-    answer = simulate(scene.target, choice.words, ())
+    answer = simulate(scene.target, choice.words, (), pins_at(choice.version, offers))
     rows = _rows(answer, scene, offers, names)
     shelf = msgspec.structs.replace(shelf, offers=rows)
     found = chosen_set(profile, wish, choice, answer, shelf)

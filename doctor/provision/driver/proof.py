@@ -96,13 +96,22 @@ def _on_disk(wanted: DriverSet, state: DriverState, facts: Facts) -> Shown:
     name = f"module for kernel {state.kernel}"
     if not wanted.packages or not wanted.version:
         return _skipped(name, "no driver is wanted")
-    if wanted.version in state.modules.values():
-        return Shown(name, Layer.PASSED, wanted.version)
+    paths = [path for path, version in state.modules.items() if version == wanted.version]
+    if paths:
+        return _signed(name, wanted, {state.signers.get(path, "") for path in paths})
     seen = ", ".join(sorted(filter(None, state.modules.values()))) or "none"
     inside = facts.host.platform.value == "container"
     if inside and not state.modules and not wanted.builds:
         return _skipped(name, "a container has no kernel of its own")
     return Shown(name, Layer.FAILED, f"{seen}, not {wanted.version}")
+
+
+def _signed(name: str, wanted: DriverSet, signers: set[str]) -> Shown:
+    """Where the firmware asks for a signature, a module without one is as good as none."""
+    by = ", ".join(sorted(signers - {""}))
+    if wanted.needs_key and not by:
+        return Shown(name, Layer.FAILED, "no signature is seen in it, and Secure Boot is on")
+    return Shown(name, Layer.PASSED, f"{wanted.version}, signed by {by}" if by else wanted.version)
 
 
 def _apart(wanted: DriverSet, state: DriverState, facts: Facts) -> Iterator[Shown]:

@@ -84,5 +84,5 @@ def has_runtime(daemon: str | None) -> bool:
     try:
         found = json.loads(daemon or "{}")
         return "nvidia" in found.get("runtimes", {})
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return False

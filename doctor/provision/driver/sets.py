@@ -88,9 +88,10 @@ class DriverSet(Struct, frozen=True, kw_only=True):
 class DriverState(Struct, frozen=True, kw_only=True):
     """What was found: packages of the driver's family, holds, broken packages, modules.
 
-    `modules` gives by file the version that it states, for the kernel that runs; `loaded` is
-    the version of the one that is loaded. `users` are programs that have a GPU open,
-    `runfile` a trace of NVIDIA's own installer, `debris` packages that only left files.
+    `modules` gives by file the version that it states, for the kernel that runs, `signers` who
+    signed it ("" for nobody); `loaded` is the version of the one that is loaded. `users` are
+    programs that have a GPU open, `runfile` a trace of NVIDIA's own installer, `debris`
+    packages that only left files.
     """
 
     manager: str = ""
@@ -101,6 +102,7 @@ class DriverState(Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...] = ()
     auto: tuple[str, ...] = ()
     modules: dict[str, str] = field(default_factory=dict)
+    signers: dict[str, str] = field(default_factory=dict)
     headers: bool = False
     loaded: str = ""
     nouveau: bool = False
@@ -157,4 +159,4 @@ def upstream(version: str) -> str:
 def branch_of(version: str) -> int:
     """The branch in a package's version, 0 if there is none."""
     head = upstream(version).partition(".")[0]
-    return int(head) if head.isdigit() else 0
+    return int(head[:9]) if head.isdecimal() else 0

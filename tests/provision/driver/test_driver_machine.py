@@ -43,6 +43,19 @@ def of_driver(gpu: Driven) -> set[str]:
     return {version.partition("-")[0] for version in found.values()}
 
 
+def test_what_is_there_stays_though_newer_is_offered(gpu: Driven) -> None:
+    """Parts that are not asked for by name come at the same version too."""
+    offered = [*suffixed(OLD), *suffixed(NEW), kernel_headers(gpu.kernel)]
+    gpu.machine.run("apt-get", "-qy", "install", "libnvidia-compute-570")
+    gpu.offer([*offered, *suffixed(OLDER)])
+    plan = gpu.plan(gpu.profile(570))
+    gpu.offer(offered)
+    assert plan.status == 0, plan.json["blockers"]
+    install = next(s for s in plan.json["steps"] if s["name"] == "install_driver")
+    versions = {p["name"]: p["version"] for p in install["variables"]["nvidia_driver_packages"]}
+    assert versions["nvidia-kernel-common-570"] == f"{OLD}-0ubuntu1"
+
+
 def test_installed_held_and_left_alone(gpu: Driven) -> None:
     gpu.machine.run("apt-get", "-qy", "install", "nvidia-fabricmanager-570")
     profile = gpu.profile(570)

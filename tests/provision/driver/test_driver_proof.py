@@ -81,6 +81,13 @@ def test_packages_and_the_module_on_disk(there: DriverState, layer: str) -> None
     assert states(there, FULL)[layer] is Layer.FAILED
 
 
+def test_with_secure_boot_a_module_without_a_signature_is_none() -> None:
+    wanted = driver_set(*PACKAGES, builds=True, needs_key=True)
+    signed = state(*PACKAGES, holds=SET.holds, modules={"m": V}, signers={"m": "a key"})
+    assert layers(wanted, GOOD, FULL)[1].state is Layer.FAILED
+    assert layers(wanted, signed, FULL)[1].text == f"{V}, signed by a key"
+
+
 def test_a_container_has_no_kernel_of_its_own() -> None:
     there = state(*PACKAGES, holds=SET.holds)
     inside = replace(FULL, host=HostFacts(platform=seen("container", "test")))

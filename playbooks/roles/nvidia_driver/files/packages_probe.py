@@ -46,15 +46,18 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
 def state(question: dict[str, Any]) -> dict[str, Any]:
     """Packages of the family, holds, broken packages, files, modules, users of the GPUs."""
     manager = next((m for m in ("apt-get", "dnf", "zypper") if shutil.which(m)), "")
+    kernel = _kernel()
+    modules = _modules(kernel)
     found = {
         "manager": manager.partition("-")[0],
         "uid": os.getuid(),
         "arch": os.uname().machine,
-        "kernel": os.uname().release,
+        "kernel": kernel,
         "boot": _text("/proc/sys/kernel/random/boot_id").strip(),
         "files": {path: _file(path) for path in question.get("files", [])},
-        "modules": _modules(os.uname().release),
-        "headers": os.path.exists(f"/lib/modules/{os.uname().release}/build"),
+        "modules": {path: module_version(path) for path in modules},
+        "signers": {path: module_signer(path) for path in modules},
+        "headers": os.path.exists(f"/lib/modules/{kernel}/build"),
         "loaded": _text("/sys/module/nvidia/version").strip(),
         "nouveau": os.path.isdir("/sys/module/nouveau"),
         "runfile": _runfile(),
@@ -98,15 +101,19 @@ def _dpkg(question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _modules(kernel: str) -> dict[str, str]:
-    """The nvidia modules that the kernel would load: file → version, "" if not readable."""
-    found = {}
-    for folder, _, names in os.walk(f"/lib/modules/{kernel}"):
-        for name in names:
-            if re.fullmatch(r"nvidia(-current)?\.ko(\.\w+)?", name):
-                path = os.path.join(folder, name)
-                found[path] = module_version(path)
-    return found
+def _kernel() -> str:
+    """The kernel that runs, from the file from which doctor's probes have it too."""
+    return _text("/proc/sys/kernel/osrelease").strip() or os.uname().release
+
+
+def _modules(kernel: str) -> list[str]:
+    """Files of nvidia modules that the kernel would load."""
+    return [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(f"/lib/modules/{kernel}")
+        for name in names
+        if re.fullmatch(r"nvidia(-current(-open)?)?\.ko(\.\w+)?", name)
+    ]
 
 
 def module_version(path: str) -> str:
@@ -123,6 +130,13 @@ def module_version(path: str) -> str:
         return ""
     match = re.search(rb"\0version=([0-9.]{3,20})\0", data)
     return match[1].decode() if match else ""
+
+
+def module_signer(path: str) -> str:
+    """Who signed a module's file, by modinfo; "" if nobody did or nothing here can tell."""
+    if shutil.which("modinfo") is None:
+        return ""
+    return run(["modinfo", "-F", "signer", path]).stdout.strip()
 
 
 def _key_enrolled() -> bool:
