@@ -172,7 +172,7 @@ def parse_goal(text: str, name: str) -> Goal:
     """Read a goal back; raises ProvisionError for a damaged one."""
     try:
         return msgspec.json.decode(text, type=Goal)
-    except msgspec.MsgspecError as fault:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as fault:
         raise ProvisionError(f"{name} is damaged: {fault}", "apply the profile again") from None
 
 

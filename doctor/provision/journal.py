@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor.errors import ProvisionError
+from doctor.named_files import read_named
 
 BEGIN, STEP, DONE, FAILED, BACK, END = "begin", "step", "done", "failed", "back", "end"
 # A step asks for a reboot; the text is the boot in which it was made.
@@ -25,6 +26,8 @@ REBOOT = "reboot"
 APPLIED, ROLLED_BACK, GIVEN_UP = "applied", "rolled-back", "given-up"
 # No end: the run goes on after a reboot, or when a person has decided.
 SUSPENDED = "suspended"
+MOVE_AWAY = "move the folder of that run away: doctor then goes by what it finds on the machine"
+_LIMIT = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,25 @@ class Journal:
 
 
 def _entries(path: Path) -> Iterator[Entry]:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        with suppress(ValueError, KeyError, TypeError):
+    for line in _text(path).splitlines():
+        with suppress(ValueError, RecursionError, KeyError, TypeError, AttributeError):
             row = json.loads(line)
-            yield Entry(row["event"], row["at"], row.get("step", ""), row.get("text", ""))
+            words = (row["event"], row["at"], row.get("step", ""), row.get("text", ""))
+            if all(isinstance(word, str) for word in words):
+                yield Entry(*words)
+
+
+def _text(path: Path) -> str:
+    """The text of a journal, "" if there is none. Raises ProvisionError."""
+    try:
+        data = read_named(path, _LIMIT + 1)
+    except FileNotFoundError:
+        return ""
+    except OSError as fault:
+        raise ProvisionError(f"{path}: {fault.strerror}", MOVE_AWAY) from None
+    if len(data) > _LIMIT:
+        raise ProvisionError(f"{path}: larger than {_LIMIT >> 20} MiB, no journal", MOVE_AWAY)
+    return data.decode("utf-8", "replace")
 
 
 @contextmanager
@@ -129,6 +143,15 @@ def _write_whole(path: Path, text: str) -> None:
 def read_json(path: Path) -> Any:
     """A file of a run; raises ProvisionError if it is not there or damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-    except (OSError, ValueError) as fault:
-        raise ProvisionError(f"{path}: {fault}", "this run cannot be continued") from None
+        return json.loads(read_text(path))
+    except (ValueError, RecursionError) as fault:
+        raise ProvisionError(f"{path} is damaged: {fault}", MOVE_AWAY) from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a run; raises ProvisionError if it cannot be read."""
+    try:
+        data = read_named(path, _LIMIT)
+    except OSError as fault:
+        raise ProvisionError(f"{path}: {fault.strerror}", MOVE_AWAY) from None
+    return data.decode("utf-8", "surrogateescape")

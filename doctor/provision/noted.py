@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from doctor.errors import ProvisionError
-from doctor.provision.goal import Goal, ManagedFile, goal_text, parse_goal
-from doctor.provision.journal import write_durably
+from doctor.provision.goal import Goal, ManagedFile, digest_of, goal_text, parse_goal
+from doctor.provision.journal import MOVE_AWAY, read_text, write_durably
 from doctor.provision.plan import Plan
-from doctor.provision.runs import Run
+from doctor.provision.runs import SEAL, Run
 from doctor.provision.survey import State
 from doctor.provision.variables import Means
 
@@ -43,30 +43,37 @@ def _as_found(files: tuple[ManagedFile, ...], state: State) -> tuple[ManagedFile
 
 
 def note_run(run: Run, plan: Plan, before: Goal, means: Means, asked: dict[str, str]) -> None:
-    """Write down what a run is about, before it begins; what was asked comes last."""
-    write_durably(run.folder / GOAL, goal_text(plan.goal))
-    write_durably(run.folder / BEFORE, goal_text(before))
-    write_durably(run.folder / PLAN, _json(plan))
-    write_durably(run.folder / MEANS, _json(means))
-    write_durably(run.folder / ASKED, _json(asked))
+    """Write down what a run is about, before it begins; what was asked comes last.
+
+    With it stand the hashes of what a resumed run goes by.
+    """
+    texts = {GOAL: goal_text(plan.goal), BEFORE: goal_text(before), MEANS: _json(means)}
+    for name, text in {**texts, PLAN: _json(plan)}.items():
+        write_durably(run.folder / name, text)
+    noted = {**asked, **{name: digest_of(text) for name, text in texts.items()}}
+    seal = digest_of(*noted, *noted.values())
+    write_durably(run.folder / ASKED, _json({**noted, SEAL: seal}))
 
 
 def noted_goal(run: Run, name: str) -> Goal:
     """The goal of a run, or the one before it. Raises ProvisionError."""
-    path = run.folder / name
-    try:
-        return parse_goal(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
-    except OSError as fault:
-        raise ProvisionError(f"{path}: {fault.strerror}", "this run cannot be continued") from None
+    return parse_goal(_noted(run, name), str(run.folder / name))
 
 
 def noted_means(run: Run) -> Means:
     """The means of a run. Raises ProvisionError."""
-    path = run.folder / MEANS
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Means)
-    except (OSError, msgspec.MsgspecError) as fault:
-        raise ProvisionError(f"{path}: {fault}", "this run cannot be continued") from None
+        return msgspec.json.decode(_noted(run, MEANS), type=Means)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as fault:
+        raise ProvisionError(f"{run.folder / MEANS} is damaged: {fault}", MOVE_AWAY) from None
+
+
+def _noted(run: Run, name: str) -> str:
+    """The text as it was noted. What changed since would be carried out as if it were asked."""
+    text = read_text(run.folder / name)
+    if digest_of(text) != run.asked.get(name, digest_of(text)):
+        raise ProvisionError(f"{run.folder / name} is damaged: its hash has changed", MOVE_AWAY)
+    return text
 
 
 def _json(value: object) -> str:

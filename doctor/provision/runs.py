@@ -6,17 +6,22 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from doctor.binaries.cache import user_folder
 from doctor.errors import ProvisionError, UsageError
-from doctor.provision.journal import Journal, read_json
+from doctor.provision.goal import digest_of
+from doctor.provision.journal import MOVE_AWAY, Journal, on_disk, read_json
 
 _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9]{1,6}")
+# The hash of all else in run.json; an older doctor wrote none.
+SEAL = "seal"
+_STAMP = len("20261129-191500")
 SYSTEM_STATE = "/var/lib/doctor"
+_WHERE = "as root for the system; with --user, XDG_STATE_HOME=/PATH names another folder"
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,17 @@ class Run:
 
     @property
     def asked(self) -> dict[str, str]:
-        """What was asked: verb, profile, target, service (the key of its lock)."""
-        asked: dict[str, str] = read_json(self.folder / "run.json")
+        """What was asked: verb, profile, target, service (the key of its lock).
+
+        Raises ProvisionError for a damaged file: whose run it is cannot be told then.
+        """
+        path = self.folder / "run.json"
+        asked = read_json(path)
+        if not isinstance(asked, dict) or not all(isinstance(v, str) for v in asked.values()):
+            raise ProvisionError(f"{path} is damaged: no object of texts", MOVE_AWAY)
+        seal = asked.pop(SEAL, "")
+        if seal and seal != digest_of(*asked, *asked.values()):
+            raise ProvisionError(f"{path} is damaged: its hash has changed", MOVE_AWAY)
         return asked
 
 
@@ -69,24 +83,31 @@ class Runs:
         self.folder = state / "runs"
 
     def create(self) -> Run:
-        """A new, private folder for a run."""
+        """A new, private folder for a run, whose name comes after those of all before it."""
         self._make(self.folder)
-        stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+        now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+        # A clock that was set back must not make the newest run the oldest.
+        stamp = max([now, *(name[:_STAMP] for name in self._names()[-1:])])
         for number in range(1, 10_000):
             folder = self.folder / f"{stamp}-{number}"
-            try:
+            with on_disk(folder), suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
-            except FileExistsError:
-                continue
-            return Run(folder)
-        raise ProvisionError("cannot make a folder for this run")
+                return Run(folder)
+        raise ProvisionError("cannot make a folder for this run", f"tidy up {self.folder}")
 
     def all(self) -> tuple[Run, ...]:
-        """Runs that wrote down what was asked of them, oldest first."""
-        if not self.folder.is_dir():
-            return ()
-        names = sorted(p for p in self.folder.iterdir() if _RUN.fullmatch(p.name))
-        return tuple(Run(path) for path in names if (path / "run.json").is_file())
+        """Runs that wrote down what was asked of them, oldest first. Raises ProvisionError."""
+        paths = [self.folder / name for name in self._names()]
+        return tuple(Run(path) for path in paths if (path / "run.json").exists())
+
+    def _names(self) -> list[str]:
+        try:
+            found = [name for name in os.listdir(self.folder) if _RUN.fullmatch(name)]
+        except FileNotFoundError:
+            return []
+        except OSError as fault:
+            raise ProvisionError(f"cannot list {self.folder}: {fault.strerror}", _WHERE) from None
+        return sorted(found, key=lambda name: (name[:_STAMP], len(name), name))
 
     def of(self, service: str) -> tuple[Run, ...]:
         """The runs of one service on one machine."""
@@ -112,25 +133,27 @@ class Runs:
         """
         self._make(self.state / "locks")
         path = self.state / "locks" / re.sub(r"[^A-Za-z0-9._-]", "_", service)
-        with path.open("a+") as lock:
+        with on_disk(path):
+            flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(path, flags, 0o600)
+        try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                lock.seek(0)
-                holder = lock.read(20).strip() or "unknown"
+                holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
                 raise ProvisionError(
                     f"another doctor works on {service} (process {holder})",
                     "wait until it has ended, or end it: its work can be resumed",
                 ) from None
-            lock.truncate(0)
-            lock.write(f"{os.getpid()}\n")
-            lock.flush()
+            with on_disk(path):
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
             yield
+        finally:
+            os.close(lock)
 
     def _make(self, folder: Path) -> None:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as fault:
-            raise UsageError(
-                f"cannot make {folder}: {fault.strerror}", "use --user, or become root"
-            ) from None
+            raise UsageError(f"cannot make {folder}: {fault.strerror}", _WHERE) from None

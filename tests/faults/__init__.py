@@ -1,0 +1,1 @@
+"""What goes wrong around doctor: disks, clocks, kills, tools that hang, files that rot."""
