@@ -11,12 +11,14 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from doctor.errors import RemoteError, UsageError
 from doctor.profile.registry_login import HUB, answer_challenge, find_login, is_here
-from doctor.profile.web import Call, Reply, get
+from doctor.profile.web import Call, Reply, get, opened
 
 _LIMIT = 4 << 20
 _LISTS = (
@@ -107,7 +109,7 @@ def pin_image(text: str, arch: str) -> Pinned:
     wanted = _ARCHS.get(arch)
     if wanted is None:
         raise UsageError(f"no images are known for {arch[:40]!r}", f"one of {', '.join(_ARCHS)}")
-    door = _Door(reference)
+    door = Repository(reference)
     digest, manifest = door.manifest(reference.version)
     listed = ""
     if "manifests" in manifest:
@@ -122,7 +124,7 @@ def pin_image(text: str, arch: str) -> Pinned:
     return Pinned(image, reference.tag, arch, config, sum(map(_size, layers)), listed)
 
 
-class _Door:
+class Repository:
     """One repository of a registry, with the right to read it once that was asked for."""
 
     def __init__(self, reference: Reference) -> None:
@@ -131,6 +133,11 @@ class _Door:
 
     def manifest(self, version: str) -> tuple[str, dict[str, Any]]:
         """A manifest or list, with the digest of what was sent. Raises RemoteError."""
+        body = self.manifest_bytes(version)
+        return f"sha256:{hashlib.sha256(body).hexdigest()}", _object(body)
+
+    def manifest_bytes(self, version: str) -> bytes:
+        """A manifest or list as it was sent, held against its digest. Raises RemoteError."""
         reply, body = self._get(f"manifests/{version}", ", ".join((*_LISTS, *_MANIFESTS)))
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         said = version if version.startswith("sha256:") else reply.header("docker-content-digest")
@@ -138,14 +145,37 @@ class _Door:
             raise RemoteError(
                 f"{self._reference.name}: came as {digest}, not as {said}", "do not use it"
             )
-        return digest, _object(body)
+        return body
 
     def blob(self, digest: str) -> dict[str, Any]:
         """A small JSON document. Raises RemoteError."""
+        return _object(self.blob_bytes(digest))
+
+    def blob_bytes(self, digest: str) -> bytes:
+        """A small part, held against its digest. Raises RemoteError."""
         _, body = self._get(f"blobs/{digest}", "*/*")
         if f"sha256:{hashlib.sha256(body).hexdigest()}" != digest:
             raise RemoteError(f"{self._reference.name}: a part is not {digest}", "do not use it")
-        return _object(body)
+        return body
+
+    @contextmanager
+    def content(self, digest: str, start: int) -> Iterator[Reply]:
+        """A part of any size as it comes, from byte `start` if the registry can; else from 0.
+
+        The status tells: 206 or 200. Raises RemoteError.
+        """
+        url = f"{self._reference.base}/blobs/{digest}"
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        for is_last in (False, True):
+            with opened(Call(url, headers, self._right)) as reply:
+                if reply.status in (200, 206):
+                    yield reply
+                    return
+                if reply.status != 401 or is_last:
+                    raise self._refused(reply, reply.read(_LIMIT))
+                challenge = reply.headers.get("www-authenticate", "")
+            # Rights end after minutes; a part of many gigabytes takes longer.
+            self._right = self._ask_in(challenge)
 
     def _get(self, path: str, accepted: str) -> tuple[Reply, bytes]:
         url = f"{self._reference.base}/{path}"
