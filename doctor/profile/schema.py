@@ -181,8 +181,18 @@ class DriftTimer(Part, frozen=True, kw_only=True):
     at: ClockTime = "04:30"
 
 
+class CheckTimer(Part, frozen=True, kw_only=True):
+    """A judgement of the machine each day, for Prometheus, by the doctor that is there."""
+
+    at: ClockTime = "05:00"
+
+
 class Smoke(Part, frozen=True, kw_only=True):
-    """The proof after a change: the known answer, or a sanity step with the user's own model."""
+    """The proof: with `known_answer` text and numbers, where its model is served; else sanity.
+
+    `doctor smoke --profile` serves that model, or without `known_answer` the profile's own.
+    apply asks the model that the service has. `timeout_s` is for all of it.
+    """
 
     known_answer: bool = True
     timeout_s: Seconds = 600
@@ -215,8 +225,16 @@ class Profile(Part, frozen=True, kw_only=True):
     service: Service = Service()
     restart_timer: RestartTimer | None = None
     drift_timer: DriftTimer | None = None
+    check_timer: CheckTimer | None = None
     smoke: Smoke = Smoke()
     monitoring: Monitoring = Monitoring()
+
+    @property
+    def has_known_answer(self) -> bool | None:
+        """Whether its service is proven by the known answer; None: the model's name says it."""
+        if not self.smoke.known_answer:
+            return False
+        return True if self.model.source == "embedded" else None
 
     @property
     def is_driver_alone(self) -> bool:

@@ -108,7 +108,8 @@ class Goal(Struct, frozen=True, kw_only=True):
     the engine-neutral arguments that it was made from,
     `url` where it answers on that machine, `key` a reference to its API key. `owner` is the
     number that owns what it writes, "" for the account's; `proof_s` how long it may take to
-    be proven, 0 for what the engine is known to need.
+    be proven, 0 for what the engine is known to need; `known_answer` whether the proof is the
+    known answer, None if the name of the model that is served says it.
     """
 
     profile: str
@@ -121,6 +122,7 @@ class Goal(Struct, frozen=True, kw_only=True):
     container: Container | None = None
     owner: str = ""
     proof_s: int = 0
+    known_answer: bool | None = None
     model: Model | None = None
     driver: DriverSet | None = None
     files: tuple[ManagedFile, ...] = ()

@@ -19,7 +19,8 @@ class Ask:
     URL it is the name of a model that is served there. `args` are engine-neutral
     arguments; `timeout_s` None leaves the engine the time that it is known to need;
     `keep_log` is a folder for the server's log; `record` figures of an earlier run;
-    `versions` a specifier that the installed version must satisfy; `env` variables of the
+    `known` says of a URL whether the known-answer model is served there, None lets its name
+    say it; `versions` a specifier that the installed version must satisfy; `env` variables of the
     server.
     """
 
@@ -34,4 +35,5 @@ class Ask:
     keep_log: str = ""
     record: Record | None = None
     versions: str = ""
+    known: bool | None = None
     env: Mapping[str, str] = field(default_factory=dict)

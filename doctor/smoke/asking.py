@@ -35,7 +35,8 @@ class Asker:
     @cached_property
     def known(self) -> KnownAnswer | None:
         """The known answer, if that is the model which is served. Ask once it is named."""
-        return known_answer() if NAME in self.model else None
+        said = self.target.known
+        return known_answer() if (NAME in self.model if said is None else said) else None
 
     @property
     def path(self) -> str:

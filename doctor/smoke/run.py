@@ -160,6 +160,7 @@ def completed(target: Target, ask: Ask, row: Launch | None, matrix: Matrix) -> T
             *(str(ask.args.get(name) or "") for name in ("kv_cache_dtype", "quantization"))
         ),
         record=ask.record,
+        known=ask.known,
     )
 
 

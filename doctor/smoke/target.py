@@ -47,7 +47,8 @@ class Target:
     name with "known-answer" in it is taken for that model. `wait_s` is how long it may take
     to become ready, `answer_s` how long an answer may take, `first_s` the first one (which
     may compile), `settle_s` how long counters may lag, `death_s` how long a dying process
-    may take to be gone. `record` are figures of the user's own model from an earlier run.
+    may take to be gone. `known` says whether that model is served, whatever its name; None:
+    the name says it. `record` are figures of the user's own model from an earlier run.
     `say` is told now and then that there is still nothing.
     """
 
@@ -63,6 +64,7 @@ class Target:
     settle_s: float = 6.0
     death_s: float = 1.0
     tolerance: float = TOLERANCE
+    known: bool | None = None
     record: Record | None = None
     say: Callable[[str], None] = _say_nothing
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from doctor.errors import UsageError
 from doctor.facts import Version
 from doctor.matrix import Matrix, load_matrix
 from doctor.profile.read import builtin_names, find_profile
+from doctor.profile.schema import Model, Smoke
 from doctor.smoke.ask import Ask
 from doctor.smoke.asked import Options, read_ask
 from doctor.smoke.launch import LaunchError
@@ -65,6 +67,16 @@ def test_options_are_understood() -> None:
 def test_a_profile_is_understood_and_options_win() -> None:
     ask = read_ask(Options(profile="llamacpp-cpu", timeout_s=5.0, args=("threads=3",)))
     assert (ask.engine, ask.timeout_s, ask.args) == ("xllamacpp", 5.0, {"threads": 3})
+
+
+def test_a_profile_says_which_model_is_asked_for_what() -> None:
+    model = Model(source="path", id="/srv/m.gguf", format="gguf")
+    plain = msgspec.structs.replace(find_profile("llamacpp-cpu"), model=model)
+    own = msgspec.structs.replace(plain, smoke=Smoke(known_answer=False))
+    assert (ask_of(plain).model, ask_of(own).model) == ("", "/srv/m.gguf")
+    assert "max_model_len" in ask_of(own).args
+    assert (plain.has_known_answer, own.has_known_answer) == (None, False)
+    assert find_profile("llamacpp-cpu").has_known_answer
 
 
 @pytest.mark.parametrize("name", builtin_names())

@@ -46,6 +46,14 @@ def test_a_sound_server_is_proven() -> None:
     assert done.model == "known-answer"
 
 
+def test_what_is_said_of_the_model_beats_its_name() -> None:
+    assert "perplexity" in states(climbed("", known=False))
+    assert climbed("", known=False).known is None
+    named = climbed("other-model")
+    assert named.known is None
+    assert climbed("other-model", known=True).is_proven
+
+
 # Fault of the server → the step that fails first, the name that it gets.
 CASES = [
     ("never-ready", "health", "unhealthy"),
