@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from doctor.provision.playbook import children
 from tests.provision.machine import Machine, call
 from tests.provision.sandbox import Answer, Sandbox
 
 DOCTOR, PLAYBOOK, CONTAINER = "doctor", "ansible-playbook", "container"
 RESUME, ROLLBACK = "resume", "rollback"
-SEED = 20261129
+SEED = 20261130
 PATIENCE_S = 1200.0
 
 
@@ -75,9 +76,7 @@ def kill_and_mend(scene: Scene, victim: str, point: int, way: str, and_again: bo
     time.sleep(random.Random(f"{SEED}-{point}").uniform(0, 2.0))  # noqa: S311 - any moment will do
     _kill(scene, process, victim)
     process.communicate(timeout=PATIENCE_S)
-    if victim == CONTAINER and scene.machine is not None:
-        call("docker", "start", scene.machine.name)
-        scene.machine.wait()
+    _boot(scene, victim)
     ended = [row for row in scene.entries() if row["event"] == "end"]
     if not ended:
         words = ("apply", profile, "--resume") if way == RESUME else ("rollback", profile)
@@ -95,6 +94,48 @@ def kill_and_mend(scene: Scene, victim: str, point: int, way: str, and_again: bo
     assert again.status == 0, again.err
     assert scene.run("drift", profile).status == 0
     _left_clean(scene)
+
+
+def kill_along(scene: Scene, victim: str) -> None:
+    """Kill one and the same run at every point in turn, taking it up each time."""
+    profile = scene.box.profile()
+    process = scene.apply(profile)
+    for point in range(1, scene.points + 1):
+        _wait_for_point(scene, process, point, begun=point)
+        time.sleep(random.Random(f"{SEED}-{victim}-{point}").uniform(0, 2.0))  # noqa: S311
+        _kill(scene, process, victim)
+        _, said = process.communicate(timeout=PATIENCE_S)
+        _boot(scene, victim)
+        if any(row["event"] == "end" for row in scene.entries()):
+            # Between its last lines there is no time to kill anybody.
+            assert point >= scene.points - 1, said
+            break
+        process = scene.start("apply", profile, "--resume")
+    else:
+        _, said = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, said
+    assert len(scene.box.runs) == 1
+    assert scene.run("drift", profile).status == 0
+    _left_clean(scene)
+
+
+def _wait_for_point(scene: Scene, process: subprocess.Popen[str], number: int, begun: int) -> None:
+    """Wait until so many different lines have been written, and the run begun so many times."""
+    until = time.monotonic() + PATIENCE_S
+    while process.poll() is None:
+        assert time.monotonic() < until
+        rows = [(row["event"], row.get("step", "")) for row in scene.entries()]
+        points = {row for row in rows if row[0] in ("begin", "step", "done")}
+        if len(points) >= number and rows.count(("begin", "")) >= begun:
+            return
+        time.sleep(0.01)
+
+
+def _boot(scene: Scene, victim: str) -> None:
+    """Start the machine again, if it was the victim."""
+    if victim == CONTAINER and scene.machine is not None:
+        call("docker", "start", scene.machine.name)
+        scene.machine.wait()
 
 
 def _home(scene: Scene) -> str:
@@ -128,13 +169,14 @@ def _kill(scene: Scene, process: subprocess.Popen[str], victim: str) -> None:
         return
     until = time.monotonic() + 10
     while time.monotonic() < until and process.poll() is None:
-        for pid in _playbooks(scene.box):
+        for pid in _playbooks(scene.box, process.pid):
             os.kill(pid, signal.SIGKILL)
             return
         time.sleep(0.01)
 
 
-def _playbooks(box: Sandbox) -> Iterator[int]:
+def _playbooks(box: Sandbox, doctor: int) -> Iterator[int]:
     """The first process of Ansible: the child that doctor itself started."""
+    own = set(children(doctor))
     for run in box.runs[-1:]:
-        yield from sorted(box.processes(f"DOCTOR_RUN={run.name}"))[:1]
+        yield from (pid for pid in box.processes(f"DOCTOR_RUN={run.name}") if pid in own)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,9 @@ import pytest
 from tests.provision.sandbox import free_port
 
 IMAGE = "doctor-test-systemd:bookworm"
+# The same with the lists of packages and what Ansible needs to install one: minutes of loops.
+PREPARED = "doctor-test-prepared:bookworm"
+ROOT = Path(__file__).parents[2]
 DATA = Path("/var/tmp/doctor-test-docker")
 PID = DATA / "pid"
 PACKAGES = "ca-certificates,python3,python3-venv,systemd,systemd-sysv,dbus,openssh-server,procps"
@@ -202,13 +206,35 @@ def _install(packages: tuple[str, ...]) -> None:
 def systemd_image(folder: Path) -> None:
     """A Debian with systemd and sshd, made by debootstrap once and kept by the engine."""
     with (DATA / "image").open("w") as making, locked(making):
-        _make_image(folder)
+        if not _has(IMAGE):
+            _make_image(folder)
+
+
+def prepared_image(folder: Path) -> None:
+    """That Debian, after its packages have been asked for once."""
+    systemd_image(folder)
+    with (DATA / "image").open("w") as making, locked(making):
+        if not _has(PREPARED):
+            _prepare()
+
+
+def _has(image: str) -> bool:
+    found = subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False)
+    return found.returncode == 0
+
+
+def _prepare() -> None:
+    name = "doctor-test-preparing"
+    install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-apt"
+    try:
+        call("docker", "run", "--name", name, "--network", "host",
+             "-v", "/etc/resolv.conf:/etc/resolv.conf:ro", IMAGE, "sh", "-c", install)  # fmt: skip
+        call("docker", "commit", "-c", 'CMD ["/sbin/init"]', name, PREPARED)
+    finally:
+        call("docker", "rm", "-f", name)
 
 
 def _make_image(folder: Path) -> None:
-    found = subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False)
-    if found.returncode == 0:
-        return
     if shutil.which("debootstrap") is None:
         install("debootstrap")
     root = folder / "root"
@@ -233,7 +259,7 @@ def boot(name: str, image: str, *options: str) -> None:
 
 
 @contextmanager
-def machine(folder: Path, *options: str) -> Iterator[Machine]:
+def machine(folder: Path, *options: str, image: str = IMAGE) -> Iterator[Machine]:
     """A fresh machine that is gone afterwards; `options` are for docker run."""
     key, port = folder / "id", free_port()
     call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
@@ -254,6 +280,13 @@ def machine(folder: Path, *options: str) -> Iterator[Machine]:
         yield found
     finally:
         call("docker", "rm", "-f", found.name)
+
+
+def checkout(*places: Path) -> tuple[str, ...]:
+    """Options by which a machine sees this doctor, its Python and more under the same paths."""
+    mine = {str(ROOT), sys.prefix, sys.base_prefix, *map(str, places)} - {"/usr"}
+    mounts = tuple(word for place in sorted(mine) for word in ("-v", f"{place}:{place}:ro"))
+    return (*mounts, "-w", str(ROOT))
 
 
 @contextmanager

@@ -20,9 +20,10 @@ from tests.provision.killing import (
     SEED,
     Scene,
     _wait_for_entry,
+    kill_along,
     kill_and_mend,
 )
-from tests.provision.machine import docker_engine, machine, systemd_image
+from tests.provision.machine import PREPARED, docker_engine, machine, prepared_image
 from tests.provision.sandbox import Sandbox
 
 VICTIMS = (DOCTOR, PLAYBOOK, CONTAINER)
@@ -30,9 +31,13 @@ WAYS = (RESUME, ROLLBACK)
 USER_POINTS, SYSTEM_POINTS = range(1, 10), range(1, 12)
 
 
-def every(points: range, victims: tuple[str, ...]) -> list[tuple[str, int, str]]:
-    """Each victim at each point, mended in turn by either way."""
-    return [(v, p, WAYS[(p + n) % 2]) for n, v in enumerate(victims) for p in points]
+def undone(points: range, *victims: str) -> list[tuple[str, int, str]]:
+    """Each victim at every other point, and each point in turn: then the run is undone.
+
+    Of Ansible every point: doctor itself undoes what lost it.
+    """
+    rows = [(v, p) for n, v in enumerate(victims) for p in points if v == PLAYBOOK or (p + n) % 2]
+    return [(victim, point, ROLLBACK) for victim, point in rows]
 
 
 def sample(points: range, victims: tuple[str, ...], number: int) -> list[tuple[str, int, str]]:
@@ -48,7 +53,7 @@ def cases(*rows: tuple[str, int, str]) -> pytest.MarkDecorator:
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with docker_engine():
-        systemd_image(tmp_path_factory.mktemp("image"))
+        prepared_image(tmp_path_factory.mktemp("image"))
         yield
 
 
@@ -59,13 +64,13 @@ def user_here(box: Sandbox) -> Scene:
 
 @pytest.fixture
 def user_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
-    with machine(tmp_path) as found:
+    with machine(tmp_path, image=PREPARED) as found:
         yield Scene(box, ("--user", *found.by_docker), found)
 
 
 @pytest.fixture
 def system_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
-    with machine(tmp_path) as found:
+    with machine(tmp_path, image=PREPARED) as found:
         yield Scene(box, found.by_docker, found)
 
 
@@ -83,23 +88,41 @@ def test_a_sample_for_the_system(system_there: Scene, victim: str, point: int, w
 
 
 @pytest.mark.heavy
-@cases(*every(USER_POINTS, (DOCTOR, PLAYBOOK)))
-def test_every_point_for_a_user(user_here: Scene, victim: str, point: int, way: str) -> None:
+def test_a_users_run_killed_at_every_point(user_here: Scene) -> None:
+    kill_along(user_here, DOCTOR)
+
+
+@pytest.mark.heavy
+@pytest.mark.docker
+def test_a_users_machine_killed_at_every_point(user_there: Scene) -> None:
+    kill_along(user_there, CONTAINER)
+
+
+@pytest.mark.heavy
+@pytest.mark.docker
+@pytest.mark.parametrize("victim", [DOCTOR, CONTAINER])
+def test_the_systems_run_killed_at_every_point(system_there: Scene, victim: str) -> None:
+    kill_along(system_there, victim)
+
+
+@pytest.mark.heavy
+@cases(*undone(USER_POINTS, DOCTOR, PLAYBOOK))
+def test_undone_for_a_user(user_here: Scene, victim: str, point: int, way: str) -> None:
     assert len(USER_POINTS) == user_here.points
     kill_and_mend(user_here, victim, point, way, and_again=False)
 
 
 @pytest.mark.heavy
 @pytest.mark.docker
-@cases(*every(USER_POINTS, (CONTAINER,)))
-def test_every_point_for_a_user_there(user_there: Scene, victim: str, point: int, way: str) -> None:
+@cases(*undone(USER_POINTS, CONTAINER))
+def test_undone_for_a_user_there(user_there: Scene, victim: str, point: int, way: str) -> None:
     kill_and_mend(user_there, victim, point, way, and_again=False)
 
 
 @pytest.mark.heavy
 @pytest.mark.docker
-@cases(*every(SYSTEM_POINTS, VICTIMS))
-def test_every_point_for_the_system(system_there: Scene, victim: str, point: int, way: str) -> None:
+@cases(*undone(SYSTEM_POINTS, *VICTIMS))
+def test_undone_for_the_system(system_there: Scene, victim: str, point: int, way: str) -> None:
     assert len(SYSTEM_POINTS) == system_there.points
     kill_and_mend(system_there, victim, point, way, and_again=False)
 

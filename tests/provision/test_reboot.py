@@ -17,12 +17,10 @@ from doctor.provision.runs import Run, Runs
 from doctor.provision.session import Desk
 from doctor.provision.survey import read_boot
 from doctor.provision.target import parse_target
-from tests.provision.machine import Machine, docker_engine, machine, systemd_image
+from tests.provision.machine import Machine, checkout, docker_engine, machine, systemd_image
 from tests.provision.made import make_goal
 from tests.provision.rebooting import STEP_NAME, Rebooting, begin
 from tests.provision.sandbox import Sandbox
-
-ROOT = Path(__file__).parents[2]
 
 
 def entries(*rows: tuple[str, str, str]) -> tuple[Entry, ...]:
@@ -147,7 +145,7 @@ def test_this_machine_is_waited_for_and_systemd_takes_the_run_up(
     box.profile(name="demo").rename(box.home / "demo.yaml")
     lock = box.wheels / "stack.lock"
     work = (sys.executable, "-m", "tests.provision.rebooting", f"{box.home}/demo.yaml")
-    with machine(tmp_path, *_checkout(box)) as here:
+    with machine(tmp_path, *checkout(box.home, box.wheels)) as here:
         status, said = here.status(*work, str(lock), str(box.wheels))
         assert (status, said.split()[0]) == (5, SUSPENDED), said
         doctor = (sys.executable, "-m", "doctor")
@@ -161,10 +159,3 @@ def test_this_machine_is_waited_for_and_systemd_takes_the_run_up(
         status, said = here.status(*doctor, "drift", "demo")
         assert status == 0, said + here.run("journalctl", "-u", "doctor-resume-*", "--no-pager")
         assert here.status("sh", "-c", "ls /etc/systemd/system/doctor-resume-*")[0] != 0
-
-
-def _checkout(box: Sandbox) -> tuple[str, ...]:
-    """This doctor with its Python, seen by the container under the same paths."""
-    places = {str(ROOT), sys.prefix, sys.base_prefix, str(box.home), str(box.wheels)} - {"/usr"}
-    mounts = tuple(word for place in sorted(places) for word in ("-v", f"{place}:{place}:ro"))
-    return (*mounts, "-w", str(ROOT))
