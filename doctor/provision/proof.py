@@ -55,7 +55,7 @@ class Proof:
 def prove(goal: Goal, target: Target, matrix: Matrix) -> Proof:
     """Ask the engine, or the driver. A fault of the proof itself is an answer too: not proven."""
     if goal.driver is not None:
-        return _driver_proof(goal, goal.driver, target)
+        return _driver_proof(goal, goal.driver, target, matrix)
     if goal.is_nothing:
         return Proof(True, "nothing is to be proven")
     try:
@@ -68,6 +68,7 @@ def prove(goal: Goal, target: Target, matrix: Matrix) -> Proof:
                 version=version,
                 key=key,
                 timeout_s=goal.proof_s or None,
+                known=goal.known_answer,
             )
             outcome = smoke(ask, matrix)
     except DoctorError as fault:
@@ -80,14 +81,16 @@ def prove(goal: Goal, target: Target, matrix: Matrix) -> Proof:
     return Proof(False, f"the smoke test failed: {words}", outcome)
 
 
-def _driver_proof(goal: Goal, wanted: DriverSet, target: Target) -> Proof:
+def _driver_proof(goal: Goal, wanted: DriverSet, target: Target, matrix: Matrix) -> Proof:
     """The layers of a driver; none may fail, and those that were skipped are named."""
     from doctor.provision.driver.proof import Layer, layers, words_of
+    from doctor.provision.driver.use import read_use
 
     state = read_state(target, goal).driver
     if state is None:
         return Proof(False, "the machine did not say what is installed")
-    shown = layers(wanted, state, read_facts(target))
+    facts = read_facts(target)
+    shown = layers(wanted, state, facts, read_use(target, wanted, facts, matrix))
     return Proof(all(layer.state is not Layer.FAILED for layer in shown), words_of(shown))
 
 

@@ -1,8 +1,8 @@
 """Is the driver proven: layer by layer, each passed, failed or skipped with the reason.
 
 Packages, the module on disk for the kernel that runs, the loaded module, the libraries, the
-fabric manager, the tool, the devices. What cannot be seen on a machine without a GPU is
-skipped, and skipped is not passed.
+fabric manager, the tool, the devices, a container that sees them, a CUDA call, an engine's smoke
+test. What cannot be seen on a machine without a GPU is skipped, and skipped is not passed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from msgspec import Struct
 from doctor.facts import Facts, Reading, Version
 from doctor.provision.driver.sets import ADOPTED, DriverSet, DriverState
 from doctor.provision.driver.steps import to_install
+from doctor.provision.driver.use import Asked, Use, has_cards
 
 _MANAGER = "nvidia-fabricmanager"
+_UPPER = ("loaded module", "nvidia-smi", "devices", "container", "CUDA call", "smoke")
+# What libcuda answers where it finds nothing to compute on.
+_NO_DEVICE = 100
 
 
 class Layer(Enum):
@@ -35,9 +39,11 @@ class Shown(Struct, frozen=True):
     text: str = ""
 
 
-def layers(wanted: DriverSet, state: DriverState, facts: Facts) -> tuple[Shown, ...]:
+def layers(
+    wanted: DriverSet, state: DriverState, facts: Facts, use: Use | None = None
+) -> tuple[Shown, ...]:
     """All layers from the bottom up; a driver that was only held need not work. Pure."""
-    shown = _layers(wanted, state, facts)
+    shown = _layers(wanted, state, facts, use or Use())
     if wanted.scheme != ADOPTED or wanted.builds:
         return shown
     return (shown[0], *(_lenient(layer) for layer in shown[1:]))
@@ -49,13 +55,11 @@ def _lenient(layer: Shown) -> Shown:
     return Shown(layer.name, Layer.SKIPPED, f"only held, and before already: {layer.text}")
 
 
-def _layers(wanted: DriverSet, state: DriverState, facts: Facts) -> tuple[Shown, ...]:
+def _layers(wanted: DriverSet, state: DriverState, facts: Facts, use: Use) -> tuple[Shown, ...]:
     found = [_packages(wanted, state), _on_disk(wanted, state, facts)]
-    has_cards = any(d.vendor == "nvidia" for d in facts.devices.value or ())
-    if not has_cards:
+    if not has_cards(facts):
         why = "no GPU" if facts.devices.is_known else "whether there is a GPU is not known"
-        names = ("loaded module", "nvidia-smi", "devices", "CUDA call")
-        return (*found, *_apart(wanted, state, facts), *(_skipped(n, why) for n in names))
+        return (*found, *_apart(wanted, state, facts), *(_skipped(n, why) for n in _UPPER))
     nvidia = facts.nvidia
     version = Version.maybe(wanted.version)
     return (
@@ -64,7 +68,9 @@ def _layers(wanted: DriverSet, state: DriverState, facts: Facts) -> tuple[Shown,
         *_apart(wanted, state, facts),
         _same("nvidia-smi", nvidia.smi_driver, version),
         _devices(facts),
-        _cuda(facts),
+        _tried("container", use.container),
+        _call(facts, use.call),
+        _skipped("smoke", "an engine shows it: doctor smoke"),
     )
 
 
@@ -156,11 +162,22 @@ def _devices(facts: Facts) -> Shown:
     return Shown("devices", state, f"{seen} of {len(there)} answer")
 
 
-def _cuda(facts: Facts) -> Shown:
-    """The API version comes from libcuda; that an engine computes is shown by its own proof."""
-    if facts.nvidia.cuda_driver_api.is_known:
-        return Shown("CUDA call", Layer.PASSED, str(facts.nvidia.cuda_driver_api.value))
-    return _skipped("CUDA call", "libcuda was not asked")
+def _call(facts: Facts, asked: Asked) -> Shown:
+    """A driver that has just been loaded has no MIG instances yet, and no device without them."""
+    is_parted = any(
+        d.mig.value is not None and d.mig.value.enabled for d in facts.devices.value or ()
+    )
+    if asked.code == _NO_DEVICE and is_parted:
+        return _skipped("CUDA call", "MIG is on, and no instance was made yet")
+    return _tried("CUDA call", asked)
+
+
+def _tried(name: str, asked: Asked) -> Shown:
+    if asked.skipped:
+        return _skipped(name, asked.skipped)
+    if asked.fault or not asked.count:
+        return Shown(name, Layer.FAILED, asked.fault or "no GPU is seen")
+    return Shown(name, Layer.PASSED, f"{asked.count} GPUs")
 
 
 def _skipped(name: str, why: str) -> Shown:

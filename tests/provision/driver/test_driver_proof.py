@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from doctor.facts import Device, Facts, NvidiaFacts, Reading, Version, missing, seen
+from doctor.facts import Device, Facts, Mig, NvidiaFacts, Reading, Version, missing, seen
 from doctor.facts.host import HostFacts
 from doctor.facts.reading import Missing
 from doctor.provision.driver.proof import Layer, layers, words_of
 from doctor.provision.driver.sets import DriverState
+from doctor.provision.driver.use import Asked, Use
 from tests.provision.driver.made import driver_set, rows, state
 from tests.provision.driver.repository import suffixed
 
@@ -26,24 +27,59 @@ def version(text: str = V) -> Reading[Version]:
 
 CARD = Device(id="gpu0", vendor="nvidia")
 NVIDIA = NvidiaFacts(driver=version(), userspace=version(), smi_driver=version(),
-                     nvml_devices=seen(1, "test"), cuda_driver_api=version("13.0"))  # fmt: skip
+                     nvml_devices=seen(1, "test"))  # fmt: skip
 FULL = Facts(devices=seen((CARD,), "test"), nvidia=NVIDIA)
+WORKS = Asked(count=1, skipped="")
+USED = Use(call=WORKS, container=WORKS)
 
 
-def states(there: DriverState, facts: Facts) -> dict[str, Layer]:
-    return {layer.name.split(" for ")[0]: layer.state for layer in layers(SET, there, facts)}
+def states(there: DriverState, facts: Facts, use: Use = USED) -> dict[str, Layer]:
+    return {layer.name.split(" for ")[0]: layer.state for layer in layers(SET, there, facts, use)}
 
 
-def test_all_is_shown_on_a_machine_with_a_card() -> None:
-    assert set(states(GOOD, FULL).values()) == {Layer.PASSED}
-    assert "only in part" not in words_of(layers(SET, GOOD, FULL))
+def test_from_the_packages_up_to_a_cuda_call() -> None:
+    found = states(GOOD, FULL)
+    assert tuple(found) == (
+        "packages", "module", "loaded module", "libraries", "fabric manager", "nvidia-smi",
+        "devices", "container", "CUDA call", "smoke",
+    )  # fmt: skip
+    assert found.pop("smoke") is Layer.SKIPPED, "no engine was asked"
+    assert set(found.values()) == {Layer.PASSED}
+
+
+def test_what_was_skipped_is_not_passed() -> None:
+    text = words_of(layers(SET, GOOD, FULL, Use()))
+    assert text.startswith("only in part")
+    assert "container skipped (nobody asked); CUDA call skipped (nobody asked)" in text
+
+
+@pytest.mark.parametrize(
+    ("use", "layer"),
+    [
+        (Use(call=Asked(fault="cuInit answers 803", skipped=""), container=WORKS), "CUDA call"),
+        (Use(call=Asked(skipped=""), container=WORKS), "CUDA call"),
+        (Use(call=WORKS, container=Asked(fault="no device", skipped="")), "container"),
+    ],
+)
+def test_programs_that_get_no_gpu_are_a_failure(use: Use, layer: str) -> None:
+    found = states(GOOD, FULL, use)
+    assert [name for name, state in found.items() if state is Layer.FAILED] == [layer]
+
+
+def test_a_card_in_parts_has_no_device_until_somebody_makes_one() -> None:
+    nothing = Use(call=Asked(fault="cuInit answers 100", skipped="", code=100))
+    parted = Device(id="gpu0", vendor="nvidia", mig=seen(Mig(enabled=True), "test"))
+    in_parts = replace(FULL, devices=seen((parted,), "test"))
+    assert states(GOOD, FULL, nothing)["CUDA call"] is Layer.FAILED
+    assert states(GOOD, in_parts, nothing)["CUDA call"] is Layer.SKIPPED
 
 
 def test_without_a_card_the_upper_layers_are_skipped_and_that_is_said() -> None:
     bare = Facts(devices=seen((), "test"))
     found = states(GOOD, bare)
     assert found["packages"] is found["module"] is Layer.PASSED
-    assert found["loaded module"] is found["CUDA call"] is Layer.SKIPPED
+    above = [layer for name, layer in found.items() if name not in ("packages", "module")]
+    assert above.count(Layer.SKIPPED) == len(above) - 1, "all but the manager's package"
     assert words_of(layers(SET, GOOD, bare)).startswith("only in part")
 
 
