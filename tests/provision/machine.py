@@ -70,9 +70,10 @@ class Machine:
         self.wait()
 
     def wait(self) -> None:
-        """Wait until it has booted."""
-        until = time.monotonic() + 60
-        while "running" not in self._state() and time.monotonic() < until:
+        """Wait until it has booted: every unit has started, or has failed to."""
+        until = time.monotonic() + 300
+        while (state := self._state().strip()) not in ("running", "degraded"):
+            assert time.monotonic() < until, f"{self.name} has not booted: {state}"
             time.sleep(0.3)
 
     def _state(self) -> str:

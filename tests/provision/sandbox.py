@@ -83,7 +83,7 @@ class Sandbox:
         model: str = "{source: embedded, format: gguf}",
         port: int = 0,
         length: int = 512,
-        start_s: int = 60,
+        start_s: int = 300,
         more: str = "",
     ) -> Path:
         """Write a profile; port 0 takes a free one."""
