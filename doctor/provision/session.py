@@ -25,6 +25,7 @@ from doctor.provision.target import Target
 from doctor.provision.variables import Means
 
 VERB, SERVICE, PROFILE, TARGET = "verb", "service", "profile", "target"
+ROLLBACK = "rollback"
 
 
 @dataclass(frozen=True)
@@ -58,26 +59,24 @@ class Desk:
             run = self.runs.unfinished(service)
             if run is None:
                 raise UsageError(f"no run of {service} is unfinished", "doctor drift shows more")
-            end_leftovers(target, run.name)
-            means, before = _means(run), noted_goal(run, BEFORE)
-            plan = self._plan(target, noted_goal(run, GOAL), means)
-            outcome = self._worker(run, target, means).apply(plan, before)
-            if outcome.is_good and run.asked.get(VERB) == "rollback":
-                self._close(run.asked.get("of", ""), run.name)
-            return outcome
+            return self._take_up(run, target)
 
     def rollback(self, target: Target, profile: str, name: str = "") -> Outcome:
         """Bring back what was there before a run: the one named, else the last one.
 
+        A rollback that was interrupted is taken up: to undo it would make what it took away.
         Raises UsageError if there is none, ProvisionError if it cannot be.
         """
         service = service_key(profile, target)
         with self.runs.alone(service):
+            begun = self.runs.unfinished(service)
+            if begun is not None and not name and begun.asked.get(VERB) == ROLLBACK:
+                return self._take_up(begun, target)
             old = self._to_undo(service, name)
             end_leftovers(target, old.name)
             means = _means(old)
             plan = self._plan(target, noted_goal(old, BEFORE), means)
-            asked = {**_asked("rollback", target, profile), "of": old.name}
+            asked = {**_asked(ROLLBACK, target, profile), "of": old.name}
             outcome = self._carry_out(target, plan, noted_goal(old, GOAL), means, asked)
             if outcome.is_good:
                 self._close(old.name, outcome.run)
@@ -100,6 +99,16 @@ class Desk:
         run = self.runs.create()
         note_run(run, plan, before, means, asked)
         return self._worker(run, target, means).apply(plan, before)
+
+    def _take_up(self, run: Run, target: Target) -> Outcome:
+        """Go on with an interrupted run; a rollback closes the run that it was to undo."""
+        end_leftovers(target, run.name)
+        means, before = _means(run), noted_goal(run, BEFORE)
+        plan = self._plan(target, noted_goal(run, GOAL), means)
+        outcome = self._worker(run, target, means).apply(plan, before)
+        if outcome.is_good and run.asked.get(VERB) == ROLLBACK:
+            self._close(run.asked.get("of", ""), run.name)
+        return outcome
 
     def _to_undo(self, service: str, name: str) -> Run:
         if name:
