@@ -36,13 +36,16 @@ SIGNATURE_AREAS = (
     "driver",
     "engines",
     "host",
+    "kernel",
     "llama",
     "model",
+    "names",
     "nccl",
     "python",
     "rocm",
     "sglang",
     "supervisors",
+    "symptoms",
     "tools",
     "torch",
     "vllm",
@@ -71,7 +74,7 @@ SHAPES: dict[str, Any] = {
 
 # The fields that name a row, by the list in which it stands.
 IDENTITY: dict[str, tuple[str, ...]] = {
-    "accesses": ("vendor", "program"),
+    "accesses": ("vendor", "program", "runtime"),
     "branches": ("branch",),
     "card_totals": ("key",),
     "claims": ("id",),
