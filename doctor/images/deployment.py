@@ -77,6 +77,11 @@ def deployment_of(
     profile = _in_a_container(stated, built)
     locked = _locked(profile, None if built else lock, matrix)
     launch = launch_of(profile, locked, _model(profile), matrix)
+    if launch.settings:
+        raise UsageError(
+            f"{profile.engine.name} is set up by a file of its own, which is not written out here",
+            f"doctor apply {profile.name}",
+        )
     run, access = _rows(profile, matrix, program)
     read_only = profile.install.read_only
     return Deployment(

@@ -17,7 +17,8 @@ class Launch(Row, frozen=True, kw_only=True):
     `command` are words with {bin}, {python}, {model}; `arguments` engine-neutral names →
     flags that take the value, beside those that flag claims give; `on` and `off` the words
     for a switch that is True or False; `settings` names → places in a JSON file that the
-    engine finds through `config_env` and whose original lies at one of `config_from`.
+    engine finds through `config_env` and whose original lies at one of `config_from`;
+    `config` is the text of that original, `forms` are what values of names must look like.
     `flags_of` is the engine whose flags these are. `multiplied` names whose value is given
     for all of another name's together. `refused` says why a name has no flag.
 
@@ -42,6 +43,8 @@ class Launch(Row, frozen=True, kw_only=True):
     multiplied: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    forms: dict[str, str] = field(default_factory=dict)
+    config: str = ""
     config_env: str = ""
     config_from: tuple[str, ...] = ()
     key_env: str = ""

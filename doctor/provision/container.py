@@ -8,7 +8,7 @@ own environment. Options: docs.docker.com/reference/cli/docker/container/run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,6 +22,7 @@ from doctor.provision.launching import BRIDGE
 from doctor.smoke.launch import LaunchPlan
 
 MODEL, WORK, LIBRARY = "/model", "/work", "/doctor/lib"
+CONFIG = "/doctor/config.json"
 # An account that no distribution gives away, where doctor itself is root.
 UNPRIVILEGED = 10001
 # Below it wait the parts of CUDA that are compiled at first use, so programs may run there.
@@ -33,8 +34,9 @@ class Setting:
     """Where it runs: words of the client, the service's folder and number, what is mounted.
 
     `model` is the path on the machine, `named` the image by its tag, `modules` a folder for
-    Python or "", `secret` the variable that holds the API key or "". `is_rootless` if the
-    container engine has no more rights than the caller.
+    Python or "", `config` the engine's own file of settings or "", `secret` the variable that
+    holds the API key or "". `is_rootless` if the container engine has no more rights than the
+    caller; `runtimes` are its own, `groups` the groups of paths that are there, None if unknown.
     """
 
     client: tuple[str, ...]
@@ -44,8 +46,11 @@ class Setting:
     model: str
     named: str = ""
     modules: str = ""
+    config: str = ""
     secret: str = ""
     is_rootless: bool = False
+    runtimes: tuple[str, ...] = ()
+    groups: Mapping[str, int] | None = None
 
     @property
     def user(self) -> str:
@@ -68,9 +73,9 @@ def model_inside(path: str) -> str:
     return f"{MODEL}/{PurePosixPath(path).name}"
 
 
-def user_of(profile: Profile, setting: Setting) -> str:
-    """Whom the engine runs as in it: as the profile says, else without rights."""
-    stated = profile.install.user
+def user_of(profile: Profile, setting: Setting, run: ContainerRun) -> str:
+    """Whom the engine runs as in it: as the profile says, as it must, else without rights."""
+    stated = profile.install.user or run.user
     return (stated if ":" in stated else f"{stated}:{stated}") if stated else setting.user
 
 
@@ -92,7 +97,7 @@ def container_of(
 def _access(profile: Profile, setting: Setting, matrix: Matrix) -> DeviceAccess:
     program = PurePosixPath(setting.client[0]).name
     vendor = profile.accelerator.vendor
-    access = matrix.containers.access_of(vendor, program)
+    access = matrix.containers.access_of(vendor, program, setting.runtimes)
     if access is None:
         raise UsageError(
             f"how {program} shows {vendor} devices to a container is not known",
@@ -118,9 +123,11 @@ class _Box:
         self._access = access
         install = profile.install
         self._keeps = run.keeps_entrypoint
+        self._init = run.init
+        self._group = (setting.groups or {}).get(access.group_of)
         self._read_only = run.read_only if install.read_only is None else install.read_only
         self._shm = int((install.shm_gib or run.shm_gib) * (1 << 30))
-        self._user = user_of(profile, setting)
+        self._user = user_of(profile, setting, run)
         self._mounts = tuple(self._mounted())
         self.command = launch.argv if self._keeps else launch.argv[1:]
 
@@ -132,6 +139,8 @@ class _Box:
         yield from ("--stop-signal", self._launch.row.stop_signal)
         yield from ("--stop-timeout", str(self._profile.service.stop_s))
         yield from ("--user", self._user, "--workdir", WORK)
+        yield from () if self._group is None else ("--group-add", str(self._group))
+        yield from ("--init",) if self._init else ()
         yield from ("--cap-drop", "ALL", "--security-opt", "no-new-privileges")
         yield from ("--read-only",) if self._read_only else ()
         yield from ("--tmpfs", _TMP, "--shm-size", str(self._shm))
@@ -161,6 +170,8 @@ class _Box:
         env = {"HOME": WORK, "USER": "doctor", "LOGNAME": "doctor", **self._launch.env}
         if self._setting.modules:
             env["PYTHONPATH"] = LIBRARY
+        if self._setting.config:
+            env[self._launch.row.config_env] = CONFIG
         for name, value in {**env, **self._profile.serving.env}.items():
             yield from ("--env", f"{name}={value}")
         if self._setting.secret:
@@ -172,7 +183,13 @@ class _Box:
         yield f"{setting.home}/work", WORK, True
         if setting.modules:
             yield setting.modules, LIBRARY, False
-        yield from ((path, path, False) for path in self._access.mounts)
+        if setting.config:
+            yield setting.config, CONFIG, False
+        there = setting.groups
+        for path in self._access.mounts:
+            # A mount of what is not there ends the container before it begins.
+            if there is None or path in there:
+                yield path, path, False
 
     def inspected(self) -> dict[str, Any]:
         """What `inspect` must say: keys as the probe of the state has them."""
@@ -183,6 +200,7 @@ class _Box:
             "image": self._setting.image,
             "command": list(self.command),
             "user": self._user,
+            **({} if self._group is None else {"groups": [str(self._group)]}),
             "read_only": self._read_only,
             "privileged": False,
             "dropped": ["ALL"],
@@ -200,6 +218,8 @@ def _devices(access: DeviceAccess, profile: Profile) -> Iterator[str]:
     """The words that show it its devices. Raises UsageError for what cannot be said."""
     yield from access.options
     ids, count = profile.install.device_ids, profile.accelerator.count
+    if access.runtime and not ids:
+        ids = tuple(map(str, range(count)))
     if ids and access.chosen:
         yield from (word.replace("{ids}", ",".join(ids)) for word in access.chosen)
     elif access.each and (ids or count):

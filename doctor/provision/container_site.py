@@ -19,7 +19,7 @@ class EngineThere:
 
     `lacking` is what a person must settle first, "" for nothing; `is_tried` if a test of this
     project has installed it so. One that `is_rootless` is the caller's own: root in its
-    containers is the caller.
+    containers is the caller. `runtimes` are those that it has.
     """
 
     client: tuple[str, ...] = ()
@@ -28,6 +28,7 @@ class EngineThere:
     lacking: str = ""
     is_tried: bool = True
     is_rootless: bool = False
+    runtimes: tuple[str, ...] = ()
 
 
 def engine_there(
@@ -41,7 +42,8 @@ def engine_there(
     if found is not None and found.name in _CLIENTS and programs.get(found.name):
         there = _present(found, programs[found.name], host)
         own = user and found.name == "podman"
-        return replace(there, is_rootless=own or found.rootless.value is True)
+        runtimes = found.runtimes.value or ()
+        return replace(there, is_rootless=own or found.rootless.value is True, runtimes=runtimes)
     if found is not None:
         lacking = f"{found.name} is there without a client that doctor can use ({_HINT})"
         return EngineThere(lacking=lacking)

@@ -38,9 +38,10 @@ def launch_of(
         bin="" if run else f"{environment}/bin",
     )
     launch = plan_launch(wanted, matrix)
-    if launch.settings:
+    if launch.settings and not (run and launch.config):
         raise UsageError(
-            f"{profile.engine.name} is set up by a file of its own, which apply does not write",
+            f"{profile.engine.name} {lock.version} is set up by a file of its own, which apply "
+            "writes for images of known versions alone",
             "start it by hand, then prove it: doctor smoke URL",
         )
     if profile.serving.api_key and not launch.row.key_env:
@@ -77,11 +78,33 @@ def _arguments(profile: Profile, row: Launch) -> dict[str, Any]:
         "port": serving.port,
     }
     usual = {"embedded": KNOWN_ANSWER, "hub": profile.model.id}.get(profile.model.source, "")
-    name = serving.name or (usual if "served_model_name" in row.arguments else "")
+    if row.settings:
+        # Names in such a file have no slash.
+        usual = usual.rpartition("/")[2]
+    takes_name = "served_model_name" in (*row.arguments, *row.settings)
+    name = serving.name or (usual if takes_name else "")
     if name:
         args["served_model_name"] = name
+    if row.settings:
+        args.update(_listed_devices(profile, row, has_network))
     args.update({key: typed(value) for key, value in serving.args.items()})
     return args
+
+
+def _listed_devices(profile: Profile, row: Launch, has_network: bool) -> dict[str, Any]:
+    """What a file of settings says of devices and addresses. Raises UsageError.
+
+    Inside a container devices count from 0, whichever they are outside.
+    """
+    count = len(profile.install.device_ids) or profile.accelerator.count
+    wanted = profile.serving.args.get("tensor_parallel_size", str(count))
+    if not count or wanted != str(count):
+        raise UsageError(
+            f"{row.engine}: tensor_parallel_size {wanted} needs as many devices, not {count}",
+            "state accelerator.count, and leave serving.args.tensor_parallel_size out",
+        )
+    found = {"npu_device_ids": [list(range(count))], "tensor_parallel_size": count}
+    return {**found, **({"listen_on_all": True} if has_network else {})}
 
 
 def typed(text: str) -> Any:

@@ -32,6 +32,7 @@ from doctor.provision.service import Site, embedded_model, hub_model, service_go
 from doctor.provision.survey import State, read_facts, read_home, read_state
 from doctor.provision.target import LOCAL, Target
 from doctor.provision.variables import Means
+from doctor.provision.wanted_devices import other_devices
 
 SYSTEM_BASE = "/opt/doctor"
 _NO_CLIENT = "/usr/bin/docker"
@@ -122,7 +123,8 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
         found = prepare_driver(order, matrix)
         return replace(found, plan=with_unverified(found.plan))
     home = f"{base_folder(order.target, order.user)}/{order.profile.name}"
-    at_home = read_home(order.target, home)
+    devices = matrix.containers.paths_of(order.profile.accelerator.vendor)
+    at_home = read_home(order.target, home, groups=devices)
     applied = applied_goal(at_home)
     facts = read_facts(order.target)
     lock = order.lock or _lock_there(order, at_home) or _new_lock(order, facts, matrix)
@@ -134,6 +136,7 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     state = read_state(order.target, goal)
     means, lacking = means_for(lock, Scene(facts, at_home, order.target, order.offline, there))
     diagnosis = judge_goal(facts, goal, matrix)
+    lacking += other_devices(order.profile, facts, matrix)
     lacking += _taken_port(facts, state, goal, applied)
     libraries = {} if order.user else libraries_for(goal, facts, matrix)
     means = msgspec.structs.replace(means, libraries=tuple(sorted(set(libraries.values()))))

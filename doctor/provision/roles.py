@@ -11,6 +11,8 @@ from doctor.provision.plan import Plan
 from doctor.resources import resource
 
 UNVERIFIED = "unverified"
+# On whose devices a test runs engines in containers; "" is a goal of an older doctor.
+_TRIED = frozenset({"cpu", ""})
 
 
 @cache
@@ -25,12 +27,16 @@ def unverified_roles() -> frozenset[str]:
 
 
 def with_unverified(plan: Plan) -> Plan:
-    """The plan, with a note for each step whose role was never run by a test."""
+    """The plan, with a note for what was never run by a test: roles, and engines on devices."""
     if not plan.steps:
         return plan
-    notes = tuple(
-        f"{step.name}: no test of this project has run the role {step.role}"
+    notes = [
+        f"{UNVERIFIED}: {step.name}: no test of this project has run the role {step.role}"
         for step in plan.steps
         if step.role in unverified_roles()
-    )
+    ]
+    box = plan.goal.container
+    if box is not None and box.vendor not in _TRIED:
+        what = f"{plan.goal.engine} on {box.vendor} devices"
+        notes.append(f"{UNVERIFIED}: no test of this project has run {what}")
     return msgspec.structs.replace(plan, notes=(*plan.notes, *notes))

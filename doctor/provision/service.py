@@ -7,6 +7,7 @@ data; no part of it becomes a path, a command or a line of a unit.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +16,9 @@ import msgspec
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
 from doctor.matrix.launching import Launch
-from doctor.profile.lock import Lock, LockedModel, lock_text, requirements_text
+from doctor.profile.lock import Lock, LockedModel
 from doctor.profile.schema import Profile
-from doctor.provision.container import Setting, container_of, model_inside, user_of
+from doctor.provision.container import Setting, container_of, model_inside
 from doctor.provision.container_site import EngineThere
 from doctor.provision.goal import (
     PROCESS,
@@ -32,25 +33,23 @@ from doctor.provision.goal import (
     ManagedFile,
     Model,
     Release,
-    digest_of,
 )
 from doctor.provision.launching import launch_of
 from doctor.provision.monitoring import monitoring_of
+from doctor.provision.release import CONFIG, EMBEDDED, release_of
 from doctor.provision.survey import State, probe_module
 from doctor.provision.timers import timers_of
 from doctor.provision.unit import Kind, unit_text
 from doctor.smoke.known import gguf_file, hf_folder
 from doctor.smoke.launch import LaunchPlan
 
-_EMBEDDED = "doctor.smoke.embedded"
-_SOURCE = "# Part of doctor: what this release needs of it.\n"
-
 
 @dataclass(frozen=True)
 class Site:
     """The machine's side: whose service it is, its folder, who keeps it running, unit folder.
 
-    `uid` is the caller's number there, `there` its container engine.
+    `uid` is the caller's number there, `there` its container engine, `groups` the
+    numbers of the groups of paths that are there, None if that was not asked.
     """
 
     scope: str
@@ -59,6 +58,7 @@ class Site:
     unit_folder: str
     uid: int = 0
     there: EngineThere = EngineThere()
+    groups: Mapping[str, int] | None = None
 
 
 def site_for(user: bool, units: str, state: State, there: EngineThere) -> Site:
@@ -67,8 +67,8 @@ def site_for(user: bool, units: str, state: State, there: EngineThere) -> Site:
         raise UsageError("a system service needs systemd, which does not run there", "use --user")
     own = SYSTEMD_USER if state.systemd_user else PROCESS
     if user:
-        return Site(USER, state.home, own, units, state.uid, there)
-    return Site(SYSTEM, state.home, SYSTEMD, units, state.uid, there)
+        return Site(USER, state.home, own, units, state.uid, there, state.groups)
+    return Site(SYSTEM, state.home, SYSTEMD, units, state.uid, there, state.groups)
 
 
 def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix) -> Goal:
@@ -136,10 +136,11 @@ def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix)
     if not lock.image:
         environment = f"{site.home}/current/venv"
         launch = launch_of(profile, lock, model.loaded, matrix, environment)
-        return _Run(launch, _release(lock, launch), launch.argv, key, credential)
+        return _Run(launch, release_of(lock, launch), launch.argv, key, credential)
     inside = model_inside(model.path) + (f"/{model.load}" if model.load else "")
     launch = launch_of(profile, lock, inside, matrix)
-    release = _release(lock, launch)
+    release = release_of(lock, launch)
+    folder, names = f"{site.home}/releases/{release.name}", [f.path for f in release.files]
     setting = Setting(
         client=site.there.client,
         home=site.home,
@@ -147,12 +148,16 @@ def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix)
         image=lock.image,
         model=model.path,
         named=f"{lock.image.partition('@')[0]}:{lock.tag}" if lock.tag else "",
-        modules=f"{site.home}/releases/{release.name}/lib" if len(release.files) > 1 else "",
+        modules=f"{folder}/lib" if any(name.startswith("lib/") for name in names) else "",
+        config=f"{folder}/{CONFIG}" if CONFIG in names else "",
         secret=launch.row.key_env if key else "",
         is_rootless=site.there.is_rootless,
+        runtimes=site.there.runtimes,
+        groups=site.groups,
     )
     container, argv = container_of(profile, launch, setting, matrix)
-    owner = "" if site.uid else user_of(profile, setting).partition(":")[0]
+    user = str(container.inspected["user"])
+    owner = "" if site.uid else user.partition(":")[0]
     return _Run(launch, release, argv, key, credential, container, owner)
 
 
@@ -201,34 +206,6 @@ def _unit_and_account(profile: Profile, site: Site, run: _Run) -> tuple[str, str
     return unit, profile.service.account if own else ""
 
 
-def _release(lock: Lock, launch: LaunchPlan) -> Release:
-    if not lock.image and (lock.python is None or lock.platform is None):
-        raise UsageError("this lock has no Python packages", "lock the profile again")
-    files: tuple[ManagedFile, ...] = (ManagedFile("stack.lock", lock_text(lock)),)
-    if _EMBEDDED in launch.argv:
-        files += _embedded_server()
-    name = digest_of(lock.digest, *(part for f in files for part in (f.path, f.text)))[:16]
-    return Release(
-        name=name,
-        python=lock.python or "",
-        platform=lock.platform or "",
-        requirements=requirements_text(lock),
-        index=lock.index,
-        files=files,
-        image=lock.image,
-    )
-
-
-def _embedded_server() -> tuple[ManagedFile, ...]:
-    """Doctor's own server around llama.cpp, which the release must be able to import."""
-    source = Path(__file__).parent.parent / "smoke" / "embedded.py"
-    return (
-        ManagedFile("lib/doctor/__init__.py", _SOURCE),
-        ManagedFile("lib/doctor/smoke/__init__.py", _SOURCE),
-        ManagedFile("lib/doctor/smoke/embedded.py", source.read_text(encoding="utf-8")),
-    )
-
-
 def embedded_model(profile: Profile, site: Site) -> Model:
     """The known-answer model, to be copied onto the machine."""
     source = gguf_file() if profile.model.format == "gguf" else hf_folder()
@@ -254,7 +231,7 @@ def _config(profile: Profile, site: Site, run: _Run) -> str:
     launch, box = run.launch, run.container
     # What is set in a container stands in its command line.
     env = {} if box else {**launch.env, **profile.serving.env}
-    if not box and _EMBEDDED in launch.argv:
+    if not box and EMBEDDED in launch.argv:
         env["PYTHONPATH"] = f"{site.home}/current/lib"
     found = {
         "argv": list(run.argv),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -69,6 +70,8 @@ class State(Struct, frozen=True, kw_only=True):
     recorded: dict[str, FileRecord] = {}
     unsettled: tuple[str, ...] = ()
     programs: dict[str, str] = {}
+    groups: dict[str, int] = {}
+    hashes: dict[str, str] = {}
     pythons: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
     container: tuple[str, ...] = ()
@@ -85,9 +88,14 @@ class State(Struct, frozen=True, kw_only=True):
         return any("watch" in p.argv[2:5] for p in self.processes if not p.config)
 
 
-def read_home(target: Target, home: str, model: str = "") -> State:
-    """Ask the machine before there is a goal; `model` is a path whose files are hashed."""
-    question = {"home": home, "files": [], "record_model": model, "programs": CLIENTS}
+def read_home(target: Target, home: str, model: str = "", **paths: Sequence[str]) -> State:
+    """Ask the machine before there is a goal; `model` is a path whose files are hashed.
+
+    `paths` are further questions: `files` whose texts, `hashes` whose sha256 and `groups`
+    whose groups are wanted.
+    """
+    asked = {"files": [], **{name: list(listed) for name, listed in paths.items()}}
+    question = {"home": home, "record_model": model, "programs": CLIENTS, **asked}
     return parse_state(_ask(target, question))
 
 

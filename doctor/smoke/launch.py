@@ -7,6 +7,8 @@ the engine to choke on or, worse, to ignore.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,7 +50,8 @@ class Wanted:
 class LaunchPlan:
     """How to start it: `settings` are places of a JSON file and their values, if it has one.
 
-    `env` is to be added to the environment; `notes` say what is not certain.
+    `config` is the text of that file, where the original is known. `env` is to be added to the
+    environment; `notes` say what is not certain.
     """
 
     row: Launch
@@ -56,6 +59,7 @@ class LaunchPlan:
     env: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    config: str = ""
 
 
 def launch_row(engine: str, version: Version | None, matrix: Matrix) -> Launch:
@@ -87,7 +91,15 @@ def plan_launch(wanted: Wanted, matrix: Matrix) -> LaunchPlan:
             "leave out or change what is refused",
         )
     env = {**row.env, **(row.offline_env if wanted.offline else {})}
-    return LaunchPlan(row, tuple(words), env, builder.settings, tuple(builder.notes()))
+    config = _config(row, builder.settings)
+    return LaunchPlan(row, tuple(words), env, builder.settings, tuple(builder.notes()), config)
+
+
+def _config(row: Launch, settings: Mapping[str, Any]) -> str:
+    """The engine's file of settings with ours in it, "" where its original is not known."""
+    if not row.config:
+        return ""
+    return json.dumps(with_settings(json.loads(row.config), settings), indent=1) + "\n"
 
 
 class _Builder:
@@ -126,6 +138,7 @@ class _Builder:
             if name in self._row.refused:
                 self.refusals.append(f"{name}: {self._row.refused[name]}")
             elif name in self._row.settings:
+                self._expect_form(name, value)
                 self.settings[self._row.settings[name]] = value
             elif isinstance(value, bool):
                 yield from self._switch(name, value)
@@ -156,9 +169,14 @@ class _Builder:
 
     def _expect_plain(self, name: str, text: str) -> None:
         """A value must not be taken for a flag, nor end early."""
-        is_number = text[1:].replace(".", "", 1).isdigit()
+        is_number = text[1:].replace(".", "", 1).isdecimal()
         if (text.startswith("-") and not is_number) or "\0" in text or not text:
             self.refusals.append(f"{name}: {text[:40]!r} is not a value")
+
+    def _expect_form(self, name: str, value: Any) -> None:
+        form = self._row.forms.get(name)
+        if form and not re.fullmatch(form, str(value)):
+            self.refusals.append(f"{name}: {str(value)[:40]!r} is nothing that it takes")
 
     def _check(self, flag: str) -> None:
         # The embedded server is our own, with flags of our own.
@@ -203,7 +221,7 @@ def with_settings(config: dict[str, Any], settings: Mapping[str, Any]) -> dict[s
 def _inside(node: Any, part: str, place: str) -> Any:
     if isinstance(node, dict) and part in node:
         return node[part]
-    if isinstance(node, list) and part.isdigit() and int(part) < len(node):
+    if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
         return node[int(part)]
     raise LaunchError(f"the engine's configuration has no {place}", "is it the right file?")
 

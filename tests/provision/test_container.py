@@ -153,10 +153,6 @@ def test_any_value_stays_one_word(value: str) -> None:
 )
 def test_each_shipped_profile_of_a_container_has_a_command_line(name: str) -> None:
     profile = find_profile(name)
-    if profile.engine.name == "mindie":
-        with pytest.raises(UsageError, match="not known"):
-            goal_of(profile)
-        return
     goal = goal_of(profile)
     assert goal.argv[:2] == ("/usr/bin/docker", "run")
     assert any(word.endswith(f"@{DIGEST}") for word in goal.argv)
@@ -178,7 +174,8 @@ def test_what_inspect_says_is_held_against_what_was_asked() -> None:
             "ShmSize": wanted["shm"],
         },
     }
-    assert probe_module().described(says) == wanted
+    described = probe_module().described(says)
+    assert {key: described[key] for key in wanted} == wanted
 
 
 BOX = Container(("/usr/bin/docker",), "doctor-demo-1", f"i@{DIGEST}", {"user": "1:1"})

@@ -28,7 +28,7 @@ MANIFEST, APPLIED = "manifest.json", "applied.json"
 
 
 def probe(question: dict[str, Any]) -> dict[str, Any]:
-    """Answer {home, files, unit, user, deep, programs, container}; see the keys of the answer."""
+    """Answer {home, files, unit, user, deep, programs, container, groups, hashes}."""
     home = os.path.expanduser(question["home"])
     found: dict[str, Any] = {
         "home": home,
@@ -46,6 +46,8 @@ def probe(question: dict[str, Any]) -> dict[str, Any]:
         "lock": _text(os.path.join(home, "current", "stack.lock"), 8 << 20),
         "processes": _processes(home),
         "programs": {name: _program(name) for name in question.get("programs", [])},
+        "groups": _groups(question.get("groups", [])),
+        "hashes": {path: sha256_of(path) for path in question.get("hashes", [])},
         "unsettled": unsettled_packages() if os.getuid() == 0 else [],
     }
     paths = [*question["files"], *_files_of(found["applied"]), os.path.join(home, APPLIED)]
@@ -167,6 +169,7 @@ def described(box: dict[str, Any]) -> dict[str, Any]:
         "image": config.get("Image"),
         "command": config.get("Cmd") or [],
         "user": config.get("User"),
+        "groups": host.get("GroupAdd") or [],
         "read_only": bool(host.get("ReadonlyRootfs")),
         "privileged": bool(host.get("Privileged")),
         "dropped": host.get("CapDrop") or [],
@@ -198,6 +201,15 @@ def _inspect(client: list[str], kind: str, name: str) -> dict[str, Any] | None:
 def _program(name: str) -> str:
     """The path of a program, "" if there is none; services see no more of PATH than this."""
     return shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") or ""
+
+
+def _groups(paths: list[str]) -> dict[str, int]:
+    """Numbers of the groups that files belong to, of those that are there."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            found[path] = os.stat(path).st_gid
+    return found
 
 
 def record_model(path: str) -> dict[str, Any]:
