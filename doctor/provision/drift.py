@@ -25,7 +25,8 @@ from doctor.resources import resource
 class Difference:
     """One thing that drifted.
 
-    `kind` is release, file, unit, timer, model, process, lock, watcher, image or container.
+    `kind` is release, file, unit, timer, model, process, lock, watcher, image or container;
+    of a driver also package, module, and unknown for what could not be read.
     """
 
     kind: str
@@ -64,10 +65,11 @@ def find_drift(target: Target, profile: str, user: bool, matrix: Matrix) -> Drif
 
 
 def _of_driver(goal: Goal, state: State, target: Target, matrix: Matrix) -> Drift:
-    from doctor.provision.driver.drift import differences, faults_of, judge_driver
+    from doctor.provision.driver.drift import differences, faults_of, judge_driver, unseen
 
     diagnosis = judge_driver(goal, read_facts(target), matrix)
-    found = tuple(Difference(*row) for row in differences(goal, state))
+    rows = (*differences(goal, state), *unseen(diagnosis))
+    found = tuple(Difference(*row) for row in rows)
     return Drift(goal.profile, target.name, found, diagnosis, goal, faults_of(diagnosis))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from doctor.facts import Version
-from doctor.matrix.packaging import Family, Scheme
+from doctor.matrix.packaging import Companion, Family, Scheme
 from doctor.provision.driver.names import asked_for, filled, role_of, successor
 from doctor.provision.driver.sets import DriverState, Package, branch_of, upstream
 
@@ -23,7 +23,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
     `version` is one that is locked. `signed`: the distribution should have signed the modules;
     `fabric`: the cards need a fabric manager. `beside` are packages that all go in at one
-    version of their own, for containers.
+    version of their own, for containers; `monitor` is DCGM, None if it is not wanted.
     """
 
     branch: int
@@ -33,6 +33,12 @@ class Wish(Struct, frozen=True, kw_only=True):
     signed: bool = False
     fabric: bool = False
     beside: tuple[str, ...] = ()
+    monitor: Companion | None = None
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """Names of all that goes beside the driver."""
+        return (*self.beside, *(self.monitor.packages if self.monitor else ()))
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -183,6 +189,7 @@ def _beside(scheme: Scheme, wish: Wish, version: str, shelf: Shelf) -> list[Pack
         *([newest(rows)] if rows else []),
         *_fabric(scheme, wish, version, shelf),
         *at_one_version(wish.beside, shelf.offers),
+        *at_one_version(wish.monitor.packages if wish.monitor else (), shelf.offers),
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from doctor.diagnose import Request, diagnose
 from doctor.facts import Expected, Facts, Version
-from doctor.findings import Diagnosis, Finding, Rung, Severity
+from doctor.findings import Diagnosis, Finding, OutcomeKind, Rung, Severity
 from doctor.matrix import Matrix
 from doctor.probes.packages import matters
 from doctor.provision.driver.holding import PREFERENCES
@@ -50,6 +50,15 @@ def faults_of(diagnosis: Diagnosis) -> tuple[Finding, ...]:
         for f in found
         if f.severity is not Severity.INFO and (f.code.startswith(_OURS) or f.rung is Rung.DRIVER)
     )
+
+
+def unseen(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
+    """Promises of which nobody can tell whether they are kept: that is no proof that they are."""
+    open_ends = (OutcomeKind.CANNOT_TELL, OutcomeKind.CRASHED)
+    for target in diagnosis.targets:
+        for outcome in target.outcomes:
+            if outcome.code.startswith(_OURS) and outcome.kind in open_ends:
+                yield "unknown", outcome.code, f"{outcome.missing or 'its rule'} could not be read"
 
 
 def differences(goal: Goal, state: State) -> Iterator[tuple[str, str, str]]:

@@ -65,7 +65,7 @@ def chosen_set(
 ) -> DriverSet:
     """What a simulated change leads to: its own packages, what they need, what goes."""
     after = _after(answer, shelf.state, shelf.offers)
-    names = (*wish.beside, *profile.hold.packages)
+    names = (*wish.companions, *profile.hold.packages)
     own, others = _parted(after, answer, choice, _belongs(shelf.family, names))
     replaced = [_offered(p, shelf.offers) for p in shelf.state.packages if _changes(p, answer)]
     return DriverSet(
@@ -79,7 +79,7 @@ def chosen_set(
         held_too=profile.hold.packages,
         holds=_holds(profile, own, others),
         builds=not choice.signed,
-        units=_units(own, wish.fabric),
+        units=_units(own, wish.fabric, wish.monitor.units if wish.monitor else ()),
         replaced=tuple(p for p in replaced if p.sha256),
         patterns=_patterns(shelf.family),
     )
@@ -178,7 +178,9 @@ def _holds(profile: Profile, own: Iterable[Package], others: Iterable[Package]) 
     return tuple(sorted(held))
 
 
-def _units(packages: Iterable[Package], switched: bool) -> tuple[str, ...]:
+def _units(
+    packages: Iterable[Package], switched: bool, more: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Services of NVIDIA's that come with these packages; one of them only for NVSwitch."""
     names = {p.name for p in packages}
     found = []
@@ -186,7 +188,7 @@ def _units(packages: Iterable[Package], switched: bool) -> tuple[str, ...]:
         found.append("nvidia-persistenced.service")
     if switched and any(n.startswith("nvidia-fabricmanager") for n in names):
         found.append("nvidia-fabricmanager.service")
-    return tuple(found)
+    return (*found, *more)
 
 
 def _patterns(family: Family) -> tuple[str, str]:

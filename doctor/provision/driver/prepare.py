@@ -8,16 +8,9 @@ from dataclasses import dataclass
 import msgspec
 
 from doctor.errors import UsageError
-from doctor.facts import Device, Facts
+from doctor.facts import Facts
 from doctor.matrix import Matrix
-from doctor.matrix.packaging import (
-    TOOLKIT,
-    Family,
-    Scheme,
-    companion,
-    family,
-    schemes_for,
-)
+from doctor.matrix.packaging import Scheme, family, schemes_for
 from doctor.profile.schema import Profile
 from doctor.provision.driver import refuse
 from doctor.provision.driver.ask import (
@@ -37,12 +30,14 @@ from doctor.provision.driver.choose import (
     satisfies,
     set_members,
 )
+from doctor.provision.driver.companions import monitor, names_beside, toolkit
 from doctor.provision.driver.goals import adopted_set, chosen_set, driver_goal
 from doctor.provision.driver.holding import pins_at
 from doctor.provision.driver.names import asked_for
 from doctor.provision.driver.notes import elsewhere, notes_of, unoffered
 from doctor.provision.driver.rendered import dnf_steps
-from doctor.provision.driver.sets import HOME, DriverSet, DriverState, Package, Simulation
+from doctor.provision.driver.scene import Scene, on_this_machine
+from doctor.provision.driver.sets import HOME, DriverSet, Package, Simulation
 from doctor.provision.driver.steps import lost, to_install
 from doctor.provision.goal import Goal, parse_goal
 from doctor.provision.step import Step
@@ -75,35 +70,6 @@ class Asking:
     busy: bool = False
 
 
-@dataclass(frozen=True)
-class Scene:
-    """All that a choice is made from."""
-
-    target: Target
-    facts: Facts
-    matrix: Matrix
-    family: Family
-    state: DriverState
-    uid: int
-
-    @property
-    def system(self) -> str:
-        """The distribution as the matrix names it: "ubuntu 24.04"; "" if not known."""
-        found = self.facts.host.os.value
-        return f"{found.id} {found.version}".lower() if found else ""
-
-    @property
-    def container_engine(self) -> str:
-        """The name of the container engine that is there, "" for none."""
-        found = self.facts.container_engine.value
-        return found.name if found else ""
-
-    @property
-    def cards(self) -> tuple[Device, ...]:
-        """NVIDIA cards of the machine."""
-        return tuple(d for d in self.facts.devices.value or () if d.vendor == "nvidia")
-
-
 def draft(asking: Asking, facts: Facts, matrix: Matrix) -> Draft:
     """What a profile wants of the driver there. Raises UsageError if it wants nothing."""
     profile, locked = asking.profile, asking.locked
@@ -114,7 +80,8 @@ def draft(asking: Asking, facts: Facts, matrix: Matrix) -> Draft:
         )
     mine = family(matrix)
     applied_there = f"{HOME}/applied.json"
-    survey = read_survey(asking.target, mine, applied_there, profile.hold.packages)
+    globs = (*profile.hold.packages, *names_beside(profile, matrix))
+    survey = read_survey(asking.target, mine, applied_there, globs)
     scene = Scene(asking.target, facts, matrix, mine, survey.driver, survey.uid)
     applied = parse_goal(survey.applied, applied_there) if survey.applied else None
     wish = wish_of(profile, scene, locked)
@@ -140,7 +107,6 @@ def wish_of(profile: Profile, scene: Scene, locked: DriverSet | None = None) -> 
     if wanted.policy != "install" or wanted.branch is None:
         return None
     switched = bool(scene.facts.nvidia.nvswitch.value)
-    beside = companion(scene.matrix, TOOLKIT).packages if scene.container_engine else ()
     return Wish(
         branch=wanted.branch,
         modules=refuse.modules_for(scene.cards, wanted.modules, scene.matrix),
@@ -148,7 +114,8 @@ def wish_of(profile: Profile, scene: Scene, locked: DriverSet | None = None) -> 
         version=locked.version if locked else "",
         signed=scene.facts.host.secure_boot.value is True,
         fabric=switched,
-        beside=beside,
+        beside=toolkit(scene.matrix) if scene.container_engine else (),
+        monitor=monitor(profile, scene.matrix),
     )
 
 
@@ -169,7 +136,7 @@ def _settled(
 ) -> Goal | None:
     """A goal that needs no choice: as locked, as applied before, or as installed."""
     if locked is not None:
-        return driver_goal(msgspec.structs.replace(locked, patterns=pattern_of(scene.family)))
+        return driver_goal(on_this_machine(locked, scene))
     last = applied.driver if applied else None
     holds = profile.hold.driver
     same_holds = last is not None and last.held_too == profile.hold.packages
@@ -193,14 +160,20 @@ def _is_whole(version: str, wish: Wish, scene: Scene) -> bool:
         for scheme in schemes
         for signed in (True, False)
     ]
-    return satisfies(version, wish) and any(names and there >= set(names) for names in asked)
+    more = set(wish.monitor.packages if wish.monitor else ())
+    return satisfies(version, wish) and any(names and there >= {*names, *more} for names in asked)
 
 
 def _still(last: DriverSet, wish: Wish | None, holds: bool) -> bool:
     """Tell whether what was applied is still what is wanted: nothing moves unless it is asked."""
     if bool(last.holds) != holds:
         return False
-    return wish is None or (satisfies(last.version, wish) and last.modules == wish.modules)
+    if wish is None:
+        return True
+    more = set(wish.monitor.packages if wish.monitor else ())
+    return (
+        satisfies(last.version, wish) and last.modules == wish.modules and more <= set(last.names)
+    )
 
 
 def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
@@ -210,7 +183,8 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
         known = scene.system or "this distribution"
         text = f"how {known} packages branch {wish.branch} is not known"
         return Draft(driver_goal(_nothing(scene)), (text,))
-    names = [n for s in schemes for n in header_names(s, wish, scene.state)]
+    headers = (n for s in schemes for n in header_names(s, wish, scene.state))
+    names = [*headers, *names_beside(profile, scene.matrix)]
     offers, failed = read_offers(scene.target, scene.family, (), names)
     shelf = Shelf(state=scene.state, offers=offers, family=scene.family)
     # What is there stays at its version if the rest is offered at that version too.
@@ -222,14 +196,8 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
     answer = simulate(scene.target, choice.words, (), pins_at(choice.version, offers))
     rows = _rows(answer, scene, offers, names)
     shelf = msgspec.structs.replace(shelf, offers=rows)
-    found = chosen_set(profile, wish, choice, answer, shelf)
-    found = msgspec.structs.replace(
-        found,
-        needs_key=found.builds and scene.facts.host.secure_boot.value is True,
-        starts=bool(scene.cards),
-        engine=scene.container_engine if set(wish.beside) <= set(found.names) else "",
-    )
-    faults = (*refuse.of_fabric(choice, wish), *_faults(choice, scene, answer, busy))
+    found = on_this_machine(chosen_set(profile, wish, choice, answer, shelf), scene)
+    faults = (*_unoffered_parts(choice, wish), *_faults(choice, wish, scene, answer, busy))
     blockers = (*faults, *_immovable(found, scene))
     return Draft(driver_goal(found), blockers, notes_of(scene.facts, scene.matrix, failed))
 
@@ -252,9 +220,16 @@ def _rows(
     return more
 
 
-def _faults(choice: Choice, scene: Scene, answer: Simulation, busy: bool) -> tuple[str, ...]:
+def _unoffered_parts(choice: Choice, wish: Wish) -> tuple[str, ...]:
+    return (*refuse.of_fabric(choice, wish), *refuse.of_monitor(choice, wish))
+
+
+def _faults(
+    choice: Choice, wish: Wish, scene: Scene, answer: Simulation, busy: bool
+) -> tuple[str, ...]:
+    may_go = wish.monitor.conflicts if wish.monitor else ()
     return (
-        *refuse.of_simulation(answer, choice, scene.state, scene.family),
+        *refuse.of_simulation(answer, choice, scene.state, scene.family, may_go),
         *([] if answer.status else refuse.of_headers(choice, scene.state, answer)),
         *([] if busy or not answer.changes else refuse.of_users(scene.state)),
     )
@@ -278,7 +253,7 @@ def _again(goal: Goal, scene: Scene, busy: bool) -> Draft:
     if not moved or state is None or wanted is None:
         return Draft(goal, (), notes)
     # What is there instead must be had again too, should the change fail.
-    offers, failed = read_offers(scene.target, scene.family, ())
+    offers, failed = read_offers(scene.target, scene.family, (), wanted.all_names)
     known = {(p.name, p.version): p for p in offers}
     instead = [known.get((p.name, p.version)) for p in lost(wanted, state, moved)]
     replaced = tuple(dict.fromkeys((*wanted.replaced, *(p for p in instead if p))))

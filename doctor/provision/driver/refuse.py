@@ -88,9 +88,16 @@ def of_users(state: DriverState) -> Iterator[str]:
 
 
 def of_simulation(
-    answer: Simulation, choice: Choice, state: DriverState, family: Family
+    answer: Simulation,
+    choice: Choice,
+    state: DriverState,
+    family: Family,
+    may_go: Sequence[str] = (),
 ) -> Iterator[str]:
-    """What apt would do beyond what was asked: it fails, or removes what nothing replaces."""
+    """What apt would do beyond what was asked: it fails, or removes what nothing replaces.
+
+    `may_go` are names that give way to what goes beside the driver.
+    """
     if answer.status:
         yield f"apt cannot install it: {answer.said or 'it does not say why'}"
         return
@@ -101,7 +108,7 @@ def of_simulation(
         there = state.package(name)
         is_meta = re.sub(r"\d{3}", "", name, count=1) in metas or name in metas
         role = choice.scheme.renamed.get(role_of(name), role_of(name))
-        if {role, role_of(name)} & coming or is_meta:
+        if {role, role_of(name)} & coming or is_meta or name in may_go:
             continue
         what = "the driver's package " if there or mine.fullmatch(name) else ""
         yield f"apt would remove {what}{name}, and nothing takes its place"
@@ -116,6 +123,14 @@ def of_fabric(choice: Choice, wish: Wish) -> Iterator[str]:
             f"the cards are joined by NVSwitch, and no repository offers "
             f"{names[0] or 'a fabric manager'} at {choice.version}"
         )
+
+
+def of_monitor(choice: Choice, wish: Wish) -> Iterator[str]:
+    """DCGM is wanted, and no repository has its packages for that CUDA line at one version."""
+    asked = {word.partition("=")[0] for word in choice.words}
+    missing = [n for n in (wish.monitor.packages if wish.monitor else ()) if n not in asked]
+    if missing:
+        yield f"no repository offers {' and '.join(missing)} at one version, which DCGM needs"
 
 
 def of_headers(choice: Choice, state: DriverState, answer: Simulation) -> Iterator[str]:

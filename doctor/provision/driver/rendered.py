@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from doctor.facts import Facts
 from doctor.matrix import Matrix
-from doctor.matrix.packaging import Repository, Scheme, packaging, repository_for
+from doctor.matrix.packaging import Companion, Repository, Scheme, packaging, repository_for
 from doctor.provision.driver.choose import Wish
 from doctor.provision.driver.names import asked_for, filled
 from doctor.provision.driver.sets import OPEN
@@ -55,6 +55,20 @@ def dnf_steps(scheme: Scheme, wish: Wish, facts: Facts, matrix: Matrix) -> tuple
             f"lock {len(held)} packages at their versions",
             {"driver_hold_manager": "dnf", "driver_hold_hold": held},
         ),
+        *([_dnf_monitor(wish.monitor)] if wish.monitor else ()),
+    )
+
+
+def _dnf_monitor(row: Companion) -> Step:
+    return _by_person(
+        "enable_dcgm",
+        "dcgm",
+        f"install {row.packages[0]} and start {row.units[0]}",
+        {
+            "dcgm_packages": list(row.packages),
+            "dcgm_conflicts": list(row.conflicts),
+            "dcgm_unit": row.units[0],
+        },
     )
 
 

@@ -14,6 +14,7 @@ _ON = frozenset({"enabled", "enabled-runtime", "static", "alias", "indirect"})
 _ROLES = {
     "nvidia-persistenced.service": ("persistence", "keeps the GPUs initialised"),
     "nvidia-fabricmanager.service": ("fabric_manager", "NVSwitch needs it before any CUDA call"),
+    "nvidia-dcgm.service": ("dcgm", "tells how the GPUs are"),
 }
 
 

@@ -94,6 +94,12 @@ class Driven:
         path.write_text(text)
         return path
 
+    def monitored(self, branch: int) -> Path:
+        """A profile that wants DCGM too."""
+        path = self.profile(branch)
+        path.write_text(f"{path.read_text()}monitoring: {{dcgm: true}}\n")
+        return path
+
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """Start the command for that machine."""
         kept = {k: os.environ[k] for k in ("PATH", "LANG") if k in os.environ}
@@ -125,6 +131,13 @@ class Driven:
     def drift(self) -> Answer:
         """What drifted, as JSON."""
         return self.run("drift", "nvidia-driver", "--format", "json")
+
+    @property
+    def installed(self) -> set[str]:
+        """Names of all packages."""
+        form = "${Package} ${db:Status-Status}\\n"
+        rows = self.machine.run("dpkg-query", "-W", "-f", form).splitlines()
+        return {row.split()[0] for row in rows if row.endswith(" installed")}
 
     @property
     def versions(self) -> dict[str, str]:

@@ -10,12 +10,23 @@ from doctor.facts import Device, Facts, seen
 from doctor.facts.host import HostFacts, OsRelease
 from doctor.matrix import Matrix, load_matrix
 from doctor.matrix.packaging import family
+from doctor.profile.schema import Accelerator, Driver, Hold, Monitoring, Profile
 from doctor.provision.driver.choose import Shelf, Wish
+from doctor.provision.driver.companions import monitor
 from doctor.provision.driver.sets import DriverSet, DriverState, Package
 from tests.provision.driver.repository import Deb
 
 MATRIX: Matrix = load_matrix()
 FAMILY = family(MATRIX)
+PROFILE = Profile(
+    schema="doctor/profile/v1",
+    name="cluster-driver",
+    accelerator=Accelerator(vendor="nvidia"),
+    driver=Driver(policy="install", branch=580),
+    hold=Hold(driver=True),
+    monitoring=Monitoring(dcgm=True),
+)
+DCGM = monitor(PROFILE, MATRIX)
 WISH = Wish(branch=580, modules="open")
 
 

@@ -54,6 +54,7 @@ class Deb:
     builds: str = ""
     unit: str = ""
     files: dict[str, str] = field(default_factory=dict)
+    programs: dict[str, str] = field(default_factory=dict)
     slow_s: int = 0
 
     @property
@@ -106,6 +107,7 @@ def deb_bytes(deb: Deb) -> bytes:
         scripts["postinst"] = (f"#!/bin/sh\n{wait}", 0o755)
     files = {f"usr/share/doctor-tests/{deb.name}": (deb.version + "\n", 0o644)}
     files |= {path: (text, 0o644) for path, text in deb.files.items()}
+    files |= {path: (text, 0o755) for path, text in deb.programs.items()}
     if deb.unit:
         files[f"lib/systemd/system/{deb.unit}"] = (_UNIT, 0o644)
     parts = {
@@ -213,6 +215,34 @@ def unsuffixed(version: str) -> list[Deb]:
             provides="nvidia-fabricmanager-any", conflicts="nvidia-fabricmanager-any"),
         Deb(f"nvidia-driver-pinning-{branch}", f"{branch}-2ubuntu1",
             provides="nvidia-driver-pinning", conflicts="nvidia-driver-pinning"),
+    ]  # fmt: skip
+
+
+def toolkit(version: str) -> list[Deb]:
+    """The toolkit for containers: four packages, each of which wants the others' version."""
+    base, tools, library = ("nvidia-container-toolkit-base", "libnvidia-container-tools",
+                            "libnvidia-container1")  # fmt: skip
+    return [
+        Deb("nvidia-container-toolkit", version, f"{base} (= {version}), {tools} (= {version})"),
+        Deb(base, version),
+        Deb(tools, version, f"{library} (= {version})"),
+        Deb(library, version),
+    ]
+
+
+def monitor_before(version: str) -> Deb:
+    """DCGM up to 3, which does not go with that of 4."""
+    return Deb("datacenter-gpu-manager", f"1:{version}", unit="nvidia-dcgm.service")
+
+
+def monitor(version: str, cuda: str, gpus: int) -> list[Deb]:
+    """DCGM from 4 on, whose tool finds that many GPUs."""
+    full, core = f"1:{version}-1", "datacenter-gpu-manager-4-core"
+    says = f"#!/bin/sh\necho '{gpus} GPUs found.'\n"
+    return [
+        Deb(core, full, conflicts="datacenter-gpu-manager", unit="nvidia-dcgm.service",
+            programs={"usr/bin/dcgmi": says}),
+        Deb(f"datacenter-gpu-manager-4-cuda{cuda}", full, f"{core} (= {full})"),
     ]  # fmt: skip
 
 

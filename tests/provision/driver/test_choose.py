@@ -4,29 +4,53 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doctor.facts import ContainerEngine, seen
 from doctor.matrix.packaging import packaging, schemes_for
+from doctor.profile.schema import Monitoring
 from doctor.provision.driver.choose import (
+    Wish,
     at_one_version,
     choose,
     driver_version,
     order_key,
     set_members,
 )
+from doctor.provision.driver.companions import names_beside
 from doctor.provision.driver.names import role_of, successor
+from doctor.provision.driver.refuse import of_monitor
+from doctor.provision.driver.scene import Scene, on_this_machine
 from doctor.provision.driver.services import has_runtime
 from doctor.provision.driver.sets import upstream
-from tests.provision.driver.made import FAMILY, MATRIX, WISH, package, rows, shelf, state
-from tests.provision.driver.repository import Deb, suffixed, unsuffixed
+from doctor.provision.target import Target
+from tests.provision.driver.made import (
+    DCGM,
+    FAMILY,
+    MATRIX,
+    PROFILE,
+    WISH,
+    driver_set,
+    facts,
+    package,
+    rows,
+    shelf,
+    state,
+)
+from tests.provision.driver.repository import Deb, monitor, suffixed, toolkit, unsuffixed
 
 UBUNTU = schemes_for(MATRIX, "ubuntu 24.04")
 VERSIONS = st.from_regex(
     r"([0-9]:)?[0-9]{1,3}(\.[0-9a-z+~]{1,4}){0,2}(-[0-9a-z.+~]{1,4})?", fullmatch=True
 )
+
+
+TOOLKIT = tuple(d.name for d in toolkit("1"))
 
 
 def words(branch: int, *debs: Deb, there: tuple[Deb, ...] = ()) -> tuple[str, ...]:
@@ -146,3 +170,46 @@ def test_the_toolkit_goes_in_at_one_version() -> None:
 )
 def test_what_docker_is_told(text: str | None, known: bool) -> None:
     assert has_runtime(text) is known
+
+
+def test_what_goes_beside_is_asked_for_at_one_version() -> None:
+    wish = Wish(branch=580, modules="open", beside=TOOLKIT, monitor=DCGM)
+    debs = [*toolkit("1.19.0-1"), *toolkit("1.20.0-1"), *monitor("4.5.3", "13", 1)]
+    offers = rows(*suffixed("580.95.05"), *debs, Deb(TOOLKIT[0], "1.21.0-1"))
+    choice = choose(UBUNTU, wish, shelf(state(), offers))
+    assert choice is not None
+    assert {f"{name}=1.20.0-1" for name in TOOLKIT} <= set(choice.words)
+    assert "datacenter-gpu-manager-4-cuda13=1:4.5.3-1" in choice.words
+    assert not list(of_monitor(choice, wish))
+    bare = choose(UBUNTU, wish, shelf(state(), rows(*suffixed("580.95.05"))))
+    assert bare is not None
+    assert "cuda13 and datacenter-gpu-manager-4-core" in next(of_monitor(bare, wish))
+
+
+def test_the_line_of_dcgm_is_that_of_the_branch() -> None:
+    of = msgspec.structs.replace
+    older = of(PROFILE, driver=of(PROFILE.driver, branch=570))
+    assert "datacenter-gpu-manager-4-cuda12" in names_beside(older, MATRIX)
+    assert "datacenter-gpu-manager" in names_beside(older, MATRIX), "what would have to go"
+    plain = of(PROFILE, monitoring=Monitoring())
+    assert names_beside(plain, MATRIX) == TOOLKIT
+
+
+@pytest.mark.parametrize(
+    ("secure", "cards", "engine", "expected"),
+    [
+        (True, ("NVIDIA B200",), "docker", (True, True, "docker")),
+        (False, (), "", (False, False, "")),
+    ],
+)
+def test_a_lock_is_told_what_the_machine_decides(
+    secure: bool, cards: tuple[str, ...], engine: str, expected: tuple[bool, bool, str]
+) -> None:
+    found = facts(*cards)
+    found = replace(found, host=replace(found.host, secure_boot=seen(secure, "test")))
+    if engine:
+        found = replace(found, container_engine=seen(ContainerEngine(engine), "test"))
+    scene = Scene(Target(), found, MATRIX, FAMILY, state(), 0)
+    locked = driver_set(*rows(*suffixed("580.95.05"), *toolkit("1.20.0-1")), builds=True)
+    here = on_this_machine(locked, scene)
+    assert (here.needs_key, here.starts, here.engine) == expected

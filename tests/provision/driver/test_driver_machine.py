@@ -14,12 +14,20 @@ import pytest
 from doctor.provision.playbook import Playbook
 from doctor.provision.target import DOCKER, Target
 from tests.provision.driver.driven import Driven
-from tests.provision.driver.repository import kernel_headers, suffixed, unsuffixed
+from tests.provision.driver.repository import (
+    kernel_headers,
+    monitor,
+    monitor_before,
+    suffixed,
+    toolkit,
+    unsuffixed,
+)
 from tests.provision.machine import fresh_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
 OLD, OLDER, NEW, NEXT = "570.86.10", "570.172.08", "580.95.05", "595.71.05"
+DAEMON = "/etc/docker/daemon.json"
 PREFERENCES = "/etc/apt/preferences.d/doctor-driver"
 BLACKLIST = "/etc/apt/apt.conf.d/52doctor-driver"
 
@@ -161,7 +169,7 @@ def test_what_is_refused(gpu: Driven, tmp_path: Path) -> None:
 
 
 def test_docker_is_told_and_loses_nothing(gpu: Driven, tmp_path: Path) -> None:
-    path, before = "/etc/docker/daemon.json", '{"log-driver": "local", "features": {"x": true}}'
+    path, before = DAEMON, '{"log-driver": "local", "features": {"x": true}}'
     gpu.machine.run("mkdir", "-p", "/etc/docker")
     gpu.machine.run("tee", path, text=before)
     book = Playbook(Target(DOCKER, gpu.machine.name), tmp_path)
@@ -172,3 +180,52 @@ def test_docker_is_told_and_loses_nothing(gpu: Driven, tmp_path: Path) -> None:
     assert after["runtimes"]["nvidia"]["path"] == "nvidia-container-runtime"
     assert after == {**json.loads(before), "runtimes": after["runtimes"]}
     assert book.play("again", "nvidia_container_toolkit", told).changed == 0
+
+
+BESIDE = {deb.name for deb in (*toolkit("1"), *monitor("1", "13", 1))}
+
+
+def test_toolkit_and_dcgm_come_with_the_driver(gpu: Driven) -> None:
+    run = gpu.machine.run
+    debs = [*toolkit("1.20.0-1"), monitor_before("3.3.9"), *monitor("4.5.3", "13", 2)]
+    gpu.offer(debs, "beside")
+    run("apt-get", "-qy", "install", "datacenter-gpu-manager")
+    run("tee", "/usr/bin/dockerd", text="#!/bin/sh\n")
+    run("chmod", "755", "/usr/bin/dockerd")
+    run("rm", "-f", DAEMON)
+    answer = gpu.apply(gpu.monitored(595))
+    assert answer.status == 0, answer.err
+    assert gpu.installed >= BESIDE
+    assert gpu.holds >= BESIDE
+    assert "datacenter-gpu-manager" not in gpu.installed, "the two lines exclude each other"
+    assert "nvidia" in json.loads(run("cat", DAEMON))["runtimes"]
+    assert run("systemctl", "is-enabled", "nvidia-dcgm.service").strip() == "enabled"
+    assert "nothing to do" in gpu.apply(gpu.monitored(595)).out
+    drift = gpu.drift()
+    assert drift.status == 0, drift.out
+
+    back = gpu.run("rollback", "nvidia-driver")
+    assert back.status == 0, back.err
+    assert not gpu.installed & BESIDE
+    assert "datacenter-gpu-manager" in gpu.installed
+    assert gpu.audit == ""
+
+
+def test_dcgm_is_asked_for_the_gpus(gpu: Driven, tmp_path: Path) -> None:
+    """The role by itself: said, done, done again without a change, and no GPU is a failure."""
+    target = Target(DOCKER, gpu.machine.name)
+    book = Playbook(target, tmp_path)
+    told = {
+        "dcgm_packages": sorted(name for name in BESIDE if "manager" in name),
+        "dcgm_conflicts": ["datacenter-gpu-manager"],
+        "dcgm_retries": 1,
+    }
+    said = Playbook(target, tmp_path, check=True).play("said", "dcgm", told)
+    assert said.failure == ""
+    assert "datacenter-gpu-manager" in gpu.installed, "nothing is done yet"
+    first = book.play("once", "dcgm", told)
+    assert first.failure == ""
+    assert first.changed
+    assert book.play("again", "dcgm", told).changed == 0
+    gpu.machine.run("tee", "/usr/bin/dcgmi", text="#!/bin/sh\necho 'No GPUs found.'\n")
+    assert "finds no GPU" in book.play("blind", "dcgm", told).failure

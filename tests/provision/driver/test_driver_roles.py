@@ -17,7 +17,7 @@ from tests.provision.driver.repository import suffixed
 from tests.provision.test_roles import ROLES, TYPES, specs
 
 OLD, NEW = rows(*suffixed("570.86.10")), rows(*suffixed("580.95.05"))
-UNITS = ("nvidia-persistenced.service", "nvidia-fabricmanager.service")
+UNITS = ("nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-dcgm.service")
 
 
 def steps(wanted: DriverSet, there: DriverState, daemon: str | None = None) -> tuple[Step, ...]:
@@ -58,7 +58,7 @@ def test_each_kind_of_step_was_among_them() -> None:
     assert names == {
         "finish_packages", "fetch_packages", "lay_repositories", "release_hold", "install_driver",
         "build_module", "hold_driver", "configure_containers", "load_module",
-        "enable_persistence", "enable_fabric_manager", "verify",
+        "enable_persistence", "enable_fabric_manager", "enable_dcgm", "verify",
     }  # fmt: skip
 
 
@@ -67,4 +67,4 @@ def test_modules_are_loaded_now_or_by_the_boot() -> None:
     assert "load_module" in first
     assert not any(step.reboots for step in SCENES["first"])
     assert "load_module" not in [step.name for step in SCENES["switch"]]
-    assert [step.name for step in SCENES["switch"] if step.reboots] == ["enable_fabric_manager"]
+    assert [step.name for step in SCENES["switch"] if step.reboots] == ["enable_dcgm"]

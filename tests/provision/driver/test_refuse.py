@@ -12,7 +12,7 @@ from doctor.matrix.packaging import schemes_for
 from doctor.provision.driver import refuse
 from doctor.provision.driver.choose import Choice, Wish
 from doctor.provision.driver.sets import Change, DriverState, Simulation
-from tests.provision.driver.made import FAMILY, MATRIX, facts, package, state
+from tests.provision.driver.made import DCGM, FAMILY, MATRIX, facts, package, state
 
 SCHEME = schemes_for(MATRIX, "ubuntu 24.04", 580)[1]
 CHOICE = Choice(scheme=SCHEME, version="580.95.05", words=())
@@ -105,6 +105,14 @@ def test_a_removal_that_something_replaces_is_none() -> None:
     assert not removal("nvidia-kernel-dkms", installs=("nvidia-open-kernel-dkms",))
     assert not removal("nvidia-driver-pinning-570", installs=("nvidia-driver-pinning-580",))
     assert not removal("nvidia-driver-570-open")
+
+
+def test_the_line_of_dcgm_before_may_go_for_the_one_that_is_wanted() -> None:
+    answer = Simulation(changes=(Change("remove", "datacenter-gpu-manager"),))
+    refused = refuse.of_simulation(answer, CHOICE, state(), FAMILY)
+    assert "datacenter-gpu-manager" in words(refused)
+    assert DCGM is not None
+    assert not list(refuse.of_simulation(answer, CHOICE, state(), FAMILY, DCGM.conflicts))
 
 
 def test_what_apt_cannot_do_is_said_in_its_words() -> None:

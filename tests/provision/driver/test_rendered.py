@@ -22,7 +22,7 @@ from doctor.provision.driver.rendered import (
 )
 from doctor.provision.step import Step
 from doctor.resources import resource
-from tests.provision.driver.made import MATRIX
+from tests.provision.driver.made import DCGM, MATRIX
 
 KERNEL = "5.14.0-503.11.1.el9_5.x86_64"
 RUN = Installer("/srv/Ascend-hdk-910b-npu-driver_25.5.1_linux-aarch64.run", "a" * 64)
@@ -72,6 +72,15 @@ def test_a_branch_by_dnf(system: str, version: str, stream: str, key: str) -> No
     assert install.variables["nvidia_driver_dnf_stream"] == stream
     assert "nvidia-fabricmanager" in install.variables["nvidia_driver_dnf_packages"]
     assert "libnvsdm" in hold.variables["driver_hold_hold"]
+
+
+def test_dcgm_by_dnf_is_of_the_drivers_cuda_line() -> None:
+    scheme = schemes_for(MATRIX, "rhel 9.5", 580)[0]
+    wish = Wish(branch=580, modules="open", monitor=DCGM)
+    step = dnf_steps(scheme, wish, el("rhel", "9.5"), MATRIX)[-1]
+    fits_its_role(step)
+    assert step.variables["dcgm_packages"][0] == "datacenter-gpu-manager-4-cuda13"
+    assert step.variables["dcgm_conflicts"] == ["datacenter-gpu-manager"]
 
 
 def test_a_first_npu_driver_goes_before_its_firmware() -> None:
