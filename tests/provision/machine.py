@@ -270,7 +270,7 @@ def machine(folder: Path, *options: str, image: str = IMAGE) -> Iterator[Machine
         "  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
     )
     found = Machine(f"doctor-test-{port}", port, config)
-    boot(found.name, IMAGE, *options)
+    boot(found.name, image, *options)
     try:
         found.wait()
         found.run("mkdir", "-p", "/root/.ssh")

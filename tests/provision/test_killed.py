@@ -65,6 +65,8 @@ def user_here(box: Sandbox) -> Scene:
 @pytest.fixture
 def user_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
     with machine(tmp_path, image=PREPARED) as found:
+        # What the engine needs of the system no user can install.
+        found.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "libgomp1")
         yield Scene(box, ("--user", *found.by_docker), found)
 
 
