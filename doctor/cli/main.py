@@ -12,8 +12,10 @@ import sys
 import doctor
 from doctor.errors import DoctorError, ExitCode, UsageError
 
-# What a full or failing disk answers behind standard output.
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+# What a machine answers that is full, failing, read-only or closed: no fault of doctor.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.ESTALE)
+_REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_OF_THE_MACHINE = (*_FULL, *_REFUSED, errno.EAGAIN)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -33,10 +35,7 @@ def run(argv: list[str]) -> int:
         _say("interrupted")
         return int(ExitCode.INTERRUPTED)
     except OSError as fault:
-        if fault.errno not in _UNWRITABLE:
-            return int(_bug())
-        _say(f"cannot write the output: {fault.strerror}")
-        return int(ExitCode.FAILED)
+        return int(_failed(fault))
     except Exception:
         return int(_bug())
 
@@ -83,6 +82,19 @@ def _say(message: str, hint: str = "") -> None:
 
     text = f"doctor: {clean_line(message, 1000)}"
     print(f"{text}\n  {clean_line(hint, 1000)}" if hint else text, file=sys.stderr)
+
+
+def _failed(fault: OSError) -> ExitCode:
+    """What the machine refuses is said; any other error of the system is a bug."""
+    if "temporary directory" in str(fault.strerror):
+        _say("no folder for temporary files can be written", "make room, or name one: TMPDIR=/PATH")
+    elif fault.errno not in _OF_THE_MACHINE:
+        return _bug()
+    elif fault.filename is None:
+        _say(f"cannot write the output: {fault.strerror}")
+    else:
+        _say(f"{os.fsdecode(fault.filename)}: {fault.strerror}", "mend that, then try again")
+    return ExitCode.FAILED
 
 
 def _bug() -> ExitCode:

@@ -20,6 +20,9 @@ EXTRA_HINT = "pip install 'llm-doctor[provision]'"
 RESOLVE_S, DOWNLOAD_S = 600, 3600
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+# A disk that is full, read-only or closed, in the words of uv (Rust) and of pip (Python).
+_DISK = re.compile(r"(os error |\[Errno )(13|28|30|122)[])]")
+_ROOM = "make room there, or name a folder that can be written: XDG_CACHE_HOME=, TMPDIR="
 _SPOKEN = re.compile(r"//[^/@\s]*@")
 
 
@@ -132,6 +135,8 @@ def _run(command: Sequence[str], limit_s: int, verb: str) -> str:
         raise RemoteError(f"the index did not {verb} within {limit_s} s", "try again") from None
     if answer.returncode:
         said = _SPOKEN.sub("//***@", answer.stderr.strip())[-1500:]
+        if _DISK.search(said):
+            raise DoctorError(f"cannot {verb} the packages:\n{said}", _ROOM)
         kind = UnresolvedError if verb == "resolve" else RemoteError
         raise kind(f"cannot {verb} the packages:\n{said}", "check the index and the versions")
     return answer.stdout
