@@ -70,7 +70,7 @@ def read_config(named: str = "") -> tuple[Config, str]:
         _known_only(data)
     except OSError as fault:
         raise UsageError(f"{path}: {fault.strerror}", "name a readable doctor.toml") from None
-    except ValueError as fault:  # of TOML and of the shape alike
+    except (ValueError, RecursionError) as fault:  # of TOML and of the shape alike
         raise UsageError(f"{path}: {fault}", _EXAMPLE) from None
     for entry in config.ignore:
         _check(entry, path)

@@ -51,7 +51,7 @@ def read_pins(path: str) -> Pins:
         pins = msgspec.convert(yaml.safe_load(text), Pins)
     except FileNotFoundError:
         return Pins()
-    except (OSError, ValueError, yaml.YAMLError) as fault:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as fault:
         raise UsageError(f"{path}: {fault}", "make it again: doctor image pin NAME") from None
     if pins.schema != SCHEMA:
         raise UsageError(f"{path}: schema {pins.schema[:60]!r}", f"this doctor reads {SCHEMA}")

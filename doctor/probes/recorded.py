@@ -220,7 +220,7 @@ def _load(folder: str, name: str, default: Any) -> Any:
             loaded = json.load(file)
     except FileNotFoundError:
         return default
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: {error}", "mend the file, or record the host again") from error
     if default is not None and type(loaded) is not type(default):
         kind = type(default).__name__

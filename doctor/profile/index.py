@@ -64,6 +64,6 @@ def pip_settings() -> dict[str, str]:
 def _unquoted(text: str) -> str:
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return text  # TypeError: a set of sets; MemoryError: nested too deep
     return value if isinstance(value, str) else text

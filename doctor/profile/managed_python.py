@@ -33,7 +33,7 @@ def managed_python(minor: str, arch: str) -> str:
     try:
         rows = json.loads(_uv(words, _LIST_S))
         names = [str(row["key"]) for row in rows if _KEY.fullmatch(str(row["key"]))]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         names = []
     if not names:
         raise RemoteError(f"uv has no Python {minor} for {arch}", "choose another install.python")

@@ -136,7 +136,7 @@ def _answer(ended: Ended) -> dict[str, Any] | None:
     """The JSON that a doctor printed; None if it printed none."""
     try:
         found = json.loads(ended.out)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

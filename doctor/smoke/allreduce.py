@@ -119,7 +119,7 @@ class _Rank:
 def _answer(text: str) -> dict[str, str]:
     """The last line that is a JSON object: libraries print around it."""
     for line in reversed(text.splitlines()):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             data = json.loads(line)
             if isinstance(data, dict):
                 return {str(key): str(value) for key, value in data.items()}

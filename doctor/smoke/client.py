@@ -48,7 +48,7 @@ class Answer:
         """The body as JSON; None for anything else."""
         try:
             return json.loads(self.text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 
@@ -211,7 +211,7 @@ def _expect_success(answer: Answer) -> None:
 def _json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
         if shown.lstrip()[:1] == "<":
             raise CallFault(Trouble.HTML, _first_line(shown), 200) from None

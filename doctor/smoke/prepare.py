@@ -179,7 +179,7 @@ def _write_config(prepared: Prepared, folder: Path) -> Path:
         raise LaunchError(f"no configuration of {prepared.plan.row.engine} at {sources[0]}")
     try:
         config = json.loads(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:
         raise LaunchError(f"{source}: {fault}", "it should be JSON") from None
     path = folder / "config.json"
     path.write_text(json.dumps(with_settings(config, prepared.plan.settings), indent=1))

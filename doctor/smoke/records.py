@@ -28,7 +28,7 @@ def read_record(path: str) -> Record:
         data = json.loads(read_named(path, _LIMIT))
     except OSError as fault:
         raise UsageError(f"cannot read {path[:200]}: {fault.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise UsageError(f"{path[:200]} holds no recorded figures", "doctor smoke URL --record F")
@@ -41,4 +41,8 @@ def read_record(path: str) -> Record:
 def _figure(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
