@@ -29,7 +29,7 @@ _MAX_NAME, _MAX_OUTPUT, _MAX_DEPTH = 4096, 32_768, 64
 def demangle(name: str) -> str:
     """The readable form, or `name` itself where that is not certain."""
     plain = name.partition("@")[0]
-    if not plain.startswith("_Z") or len(plain) > _MAX_NAME:
+    if not plain.startswith("_Z") or len(plain) > _MAX_NAME or not plain.isascii():
         return name
     try:
         parser = _Parser(plain[2:])
@@ -132,9 +132,9 @@ class _Parser(Reader):
         """One part of a name; `owner` is the class that a constructor takes its name from."""
         self.take("L")
         char, pair = self.peek(), self.peek(2)
-        if char.isdigit():
+        if char.isdecimal():
             text = self._source_name()
-        elif owner and char in "CD" and pair[1:].isdigit():
+        elif owner and char in "CD" and pair[1:].isdecimal():
             self.place += 2
             text = owner.partition("[")[0]
             text = f"~{text}" if char == "D" else text
@@ -249,7 +249,7 @@ class _Parser(Reader):
             return self._template_parameter()
         if self.take("Dp"):
             return self.type()
-        if char in {"N", "S"} or char.isdigit():
+        if char in {"N", "S"} or char.isdecimal():
             return Type(self._name()[0])
         raise Beyond
 

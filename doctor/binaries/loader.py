@@ -255,7 +255,7 @@ class Loader:
 
 def _major(name: str, start: str) -> str:
     number = name[len(start) :].partition(".")[0]
-    return number if number.isdigit() else ""
+    return number if number.isdecimal() else ""
 
 
 def _missing_versions(name: str, wanted: tuple[str, ...], taken: dict[str, Loaded]) -> list[str]:

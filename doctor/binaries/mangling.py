@@ -111,7 +111,7 @@ class Reader:
     def number(self) -> int:
         """A decimal number of at most five digits."""
         start = self.place
-        while self.peek().isdigit():
+        while self.peek().isdecimal():
             self.place += 1
         if not 0 < self.place - start <= 5:
             raise Beyond

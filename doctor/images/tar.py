@@ -20,6 +20,7 @@ _CHUNK = 1 << 20
 _MAX_HEADER = 1 << 20
 _MAX_NAME = 4096
 _GNU_SPARSE_AT = 482
+_MOST_DIGITS = 20
 
 
 class Stream(Protocol):
@@ -98,8 +99,9 @@ class TarReader:
 
     def _member(self, header: bytes, kind: bytes, size: int, extended: _Extended) -> Member:
         values = {**self._common, **extended.values}
-        if values.get("size", b"").isdigit():
-            size = int(values["size"])
+        stated = values.get("size", b"")
+        if stated.isdigit() and len(stated) <= _MOST_DIGITS:
+            size = int(stated)
         if kind == b"S":
             self._skip_sparse_map(header)
         name = values.get("path") or _name(header)

@@ -139,7 +139,7 @@ def _key(node: yaml.Node, name: str) -> yaml.Node | None:
 
 
 def _child(node: yaml.Node, step: str) -> yaml.Node | None:
-    if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
+    if isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
         found: yaml.Node = node.value[int(step)]
         return found
     if isinstance(node, yaml.MappingNode):
@@ -150,6 +150,7 @@ def _child(node: yaml.Node, step: str) -> yaml.Node | None:
 def _contradictions(profile: Profile) -> Iterator[str]:
     """What each key allows and all of them together do not."""
     install, model = profile.install, profile.model
+    yield from _npu_contradictions(profile)
     if profile.is_driver_alone:
         yield from _driver_contradictions(profile)
         return
@@ -181,6 +182,24 @@ def _driver_contradictions(profile: Profile) -> Iterator[str]:
     yield from _branch_missing(profile)
 
 
+def _npu_contradictions(profile: Profile) -> Iterator[str]:
+    """Installers belong to NPUs, whose drivers have no branches."""
+    named = {n: getattr(profile.ascend, n) for n in profile.ascend.__struct_fields__}
+    installers = {name: item for name, item in named.items() if item is not None}
+    is_npu = profile.accelerator.vendor == "ascend"
+    if installers and not is_npu:
+        yield "ascend belongs to accelerator.vendor ascend"
+    if is_npu and profile.driver.policy == "install" and not installers:
+        yield "ascend names no installer: policy install needs one"
+    if is_npu and profile.driver.branch is not None:
+        yield "driver.branch is NVIDIA's: name installers in ascend"
+    for name, item in installers.items():
+        if ".." in item.path.split("/"):
+            yield f"ascend.{name}.path must not climb with .."
+
+
 def _branch_missing(profile: Profile) -> Iterator[str]:
+    if profile.accelerator.vendor == "ascend":
+        return
     if profile.driver.policy == "install" and profile.driver.branch is None:
         yield "driver.branch is missing: policy install needs it"

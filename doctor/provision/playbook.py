@@ -226,7 +226,7 @@ def children(parent: int) -> list[int]:
     """Living children of a process."""
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+        if entry.name.isdecimal():
             with suppress(OSError):
                 fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
                 if int(fields[1]) == parent and fields[0] not in (b"Z", b"X"):

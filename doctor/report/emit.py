@@ -242,7 +242,7 @@ def _pin_of(offer: Judged, name: str) -> str:
 def _python_range(stack: Stack) -> str:
     """The minor version that was judged: others may resolve to something else."""
     parts = stack.python.split(".")
-    if len(parts) < 2 or not parts[1].isdigit():
+    if len(parts) < 2 or not parts[1].isdecimal():
         return stack.pythons or ">=3.10"
     return f">={parts[0]}.{parts[1]},<{parts[0]}.{int(parts[1]) + 1}"
 

@@ -19,7 +19,7 @@ _USUAL = 100
 def _columns(stream: TextIO) -> int:
     """Columns of a terminal, as COLUMNS says or the terminal itself."""
     stated = os.environ.get("COLUMNS", "")
-    if stated.isdigit() and int(stated):
+    if stated.isdecimal() and len(stated) < 6 and int(stated):
         return int(stated)
     try:
         return os.get_terminal_size(stream.fileno()).columns or _USUAL

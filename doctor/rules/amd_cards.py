@@ -39,7 +39,7 @@ def target(device: Device, matrix: Matrix) -> Evidence:
 
 def override(value: str) -> str:
     """The target that "9.4.2" stands for: the major in decimal, minor and stepping in hex."""
-    parts = [int(part) for part in value.split(".") if part.isdigit()]
+    parts = [int(part[:9]) for part in value.split(".") if part.isdecimal()]
     return f"gfx{parts[0]}" + "".join(f"{part:x}" for part in parts[1:]) if parts else value
 
 

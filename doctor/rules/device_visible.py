@@ -59,7 +59,7 @@ def _hidden(name: str, value: str, devices: tuple[Device, ...], case: Case) -> I
     all_hidden = first in ("", "-1", "NoDevFiles")
     whole = [d for d in devices if not (d.mig.value and d.mig.value.parent)]
     counted = bool(whole) and not case.facts.devices.partial
-    beyond = counted and first.isdigit() and int(first) >= len(whole)
+    beyond = counted and first.isdecimal() and int(first[:9]) >= len(whole)
     if not all_hidden and not beyond:
         return
     why = f"names device {first}, and there are {len(whole)}" if beyond else "hides every device"

@@ -249,7 +249,7 @@ def _tag_fits(interpreter: str, abi: str, minor: str, suffix: str) -> bool:
 
 def _order(interpreter: str) -> tuple[int, int]:
     digits = interpreter.removeprefix("cp")
-    return (int(digits[:1]), int(digits[1:] or 0)) if digits.isdigit() else (0, 0)
+    return (int(digits[:1]), int(digits[1:9] or 0)) if digits.isdecimal() else (0, 0)
 
 
 RULES = (python_out_of_range, no_wheel_for_python, free_threaded_python, package_for_other_python)

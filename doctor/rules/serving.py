@@ -115,7 +115,7 @@ def _default_port(case: Case, matrix: Matrix) -> int | None:
         matrix, engine(case, matrix), "parameter", settings(case, matrix)[0], "port"
     )
     defaults = [str(m.claim.data.get("default", m.claim.value)) for m in claims]
-    return int(defaults[0]) if defaults and defaults[0].isdigit() else None
+    return int(defaults[0]) if defaults and defaults[0].isdecimal() else None
 
 
 @rule("SRV401", cause="memory-fragmentation", severity=Severity.WARNING)

@@ -278,7 +278,7 @@ def cuda_of(case: Case) -> Version | None:
     torch = torch_version(case)
     label = torch.local if torch is not None else ""
     digits = label.removeprefix("cu")
-    if not label.startswith("cu") or not digits.isdigit() or len(digits) < 3:
+    if not label.startswith("cu") or not digits.isdecimal() or len(digits) < 3:
         return None
     return Version(f"{digits[:-1]}.{digits[-1]}")
 

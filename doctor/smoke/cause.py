@@ -42,7 +42,7 @@ def _said(finding: Finding) -> LogCause | None:
     """The finding with the line of the log that led to it; None if the log did not."""
     for evidence in finding.evidence:
         if evidence.at.startswith("log"):
-            number = int("".join(filter(str.isdigit, evidence.at)) or 0)
+            number = int("".join(filter(str.isdecimal, evidence.at)) or 0)
             actions = tuple(remedy.action for remedy in finding.remedies)
             return LogCause(
                 evidence.fact, number, finding.cause, finding.code, finding.message, actions

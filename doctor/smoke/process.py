@@ -121,7 +121,7 @@ def session_members(session: int) -> list[int]:
     """Living processes of a session: the children of a server, also after it has ended."""
     found = []
     for entry in Path("/proc").iterdir() if Path("/proc").is_dir() else ():
-        if entry.name.isdigit():
+        if entry.name.isdecimal():
             try:
                 # The name, in brackets, may hold anything; what follows does not.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()

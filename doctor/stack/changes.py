@@ -137,7 +137,7 @@ def _python(found: Resolution, matrix: Matrix) -> Iterator[Change]:
 
 def _pythons(release: Release) -> set[int]:
     spec = Specifier.parse(release.requires_python)
-    listed = {int(t[3:]) for t in release.pythons if t.startswith("cp3") and t[3:].isdigit()}
+    listed = {int(t[3:]) for t in release.pythons if t.startswith("cp3") and t[3:].isdecimal()}
     minors = listed or set(range(9, 15))
     return {n for n in minors if spec is None or spec.admits(Version(f"3.{n}")) is True}
 

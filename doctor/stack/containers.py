@@ -148,7 +148,7 @@ def _torch(
 def _libc(matrix: Matrix, row: ContainerImage, release: Release | None) -> Version:
     """The C library inside: of its system, else one that its own build can use."""
     name, digits = row.os.rstrip("0123456789."), row.os.lstrip("abcdefghijklmnopqrstuvwxyz")
-    digits = f"{digits[:2]}.{digits[2:]}" if digits.isdigit() and len(digits) == 4 else digits
+    digits = f"{digits[:2]}.{digits[2:]}" if digits.isdecimal() and len(digits) == 4 else digits
     system = matrix.distro(name, digits) if row.os else None
     if system is not None and system.glibc:
         return Version(system.glibc)

@@ -70,4 +70,4 @@ def newest_python(release: Release) -> Version | None:
 
 def _of_tag(tag: str) -> Version | None:
     digits = tag.removeprefix("cp")
-    return Version.maybe(f"{digits[:1]}.{digits[1:]}") if digits.isdigit() else None
+    return Version.maybe(f"{digits[:1]}.{digits[1:]}") if digits.isdecimal() else None
