@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -27,7 +28,9 @@ class _Anchors(HTMLParser):
 def anchors(text: str, base: str) -> Iterator[IndexFile]:
     """Files of an HTML page; the file's name is the end of its address."""
     parser = _Anchors()
-    parser.feed(text)
+    # html.parser gives up on odd declarations; what came before them counts.
+    with suppress(AssertionError, NotImplementedError):
+        parser.feed(text)
     for attributes in parser.found:
         address, fragment = urldefrag(joined(base, attributes.get("href", "")))
         name = unquote(urlsplit(address).path.rpartition("/")[2])

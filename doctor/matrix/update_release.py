@@ -137,9 +137,9 @@ def _pins(lines: list[str]) -> dict[str, str]:
         try:
             found = Requirement(str(line))
             asked = found.marker is None or found.marker.evaluate(_ENVIRONMENT)
+            spec = str(found.specifier) or "*"
         except (InvalidRequirement, UndefinedEnvironmentName, ValueError):
             continue
-        spec = str(found.specifier) or "*"
         if asked and found.url is None and Specifier.parse(spec) is not None:
             pins.setdefault(normalised(found.name), spec)
     return pins

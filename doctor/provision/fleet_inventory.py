@@ -118,24 +118,29 @@ def _ordered(listed: dict[str, Any]) -> dict[str, list[str]]:
     """Names of hosts as the groups list them, each with its groups."""
     names: dict[str, list[str]] = {}
     for group, body in listed.items():
-        hosts = _table(body).get("hosts")
-        for name in hosts if isinstance(hosts, list) else ():
-            if isinstance(name, str):
-                names.setdefault(name, []).append(group)
+        for name in _texts(_table(body).get("hosts")):
+            names.setdefault(name, []).append(group)
     for group in listed:
-        for name in _members(listed, group, 0):
+        for name in _members(listed, group):
             if group not in names.get(name, [group]):
                 names[name].append(group)
     return names
 
 
-def _members(listed: dict[str, Any], group: str, depth: int) -> Iterator[str]:
-    body = _table(listed.get(group))
-    yield from (name for name in body.get("hosts") or () if isinstance(name, str))
-    children = body.get("children")
-    for child in children if isinstance(children, list) and depth < 20 else ():
-        if isinstance(child, str):
-            yield from _members(listed, child, depth + 1)
+def _members(listed: dict[str, Any], group: str) -> Iterator[str]:
+    """Hosts of a group and of those below it; each group once, though groups name each other."""
+    waiting, seen = [group], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            body = _table(listed.get(name))
+            yield from _texts(body.get("hosts"))
+            waiting += _texts(body.get("children"))
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _host(name: str, variables: dict[str, Any], groups: tuple[str, ...]) -> FleetHost:

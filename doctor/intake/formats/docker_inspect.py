@@ -49,7 +49,7 @@ def _scope(row: dict[str, Any]) -> Scope:
     pairs = (entry.partition("=") for entry in _words(config.get("Env")))
     env = {name: value for name, _, value in pairs}
     size, runtime = host.get("ShmSize"), host.get("Runtime")
-    mounts = [m.get("Destination") for m in row.get("Mounts") or [] if isinstance(m, dict)]
+    mounts = [m.get("Destination") for m in _tables(row.get("Mounts"))]
     return Scope(
         id=SCOPE,
         kind="container" if host else "image",
@@ -82,13 +82,11 @@ def _devices(host: dict[str, Any], env: dict[str, str]) -> Reading[tuple[str, ..
     if not host:
         return UNSTATED
     names: list[str] = []
-    for request in host.get("DeviceRequests") or []:
-        if isinstance(request, dict):
-            ids = _words(request.get("DeviceIDs"))
-            names += ids or (["all"] if request.get("Count") == -1 else [f"{request.get('Count')}"])
-    for device in host.get("Devices") or []:
-        if isinstance(device, dict):
-            names.append(str(device.get("PathInContainer") or device.get("PathOnHost")))
+    for request in _tables(host.get("DeviceRequests")):
+        ids = _words(request.get("DeviceIDs"))
+        names += ids or (["all"] if request.get("Count") == -1 else [f"{request.get('Count')}"])
+    for device in _tables(host.get("Devices")):
+        names.append(str(device.get("PathInContainer") or device.get("PathOnHost")))
     visible = env.get("NVIDIA_VISIBLE_DEVICES") or env.get("ASCEND_VISIBLE_DEVICES")
     if visible and host.get("Runtime") in ("nvidia", "ascend"):
         names.append(visible)
@@ -100,3 +98,8 @@ def _workload(row: dict[str, Any]) -> Workload | None:
     config = _table(row, "Config")
     argv = (*_words(config.get("Entrypoint")), *_words(config.get("Cmd")))
     return launched(argv, AT)
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none where it is something else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
