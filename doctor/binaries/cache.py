@@ -1,8 +1,8 @@
 """Remember what was read of files, as long as they are the same.
 
 An entry holds for one device, inode, size and both times in nanoseconds. The file is
-trusted only if it is this user's and no other user can write it or swap a folder on the
-way to it. What cannot be read or written is no fault.
+trusted only if it is whole by the hash in its first line, this user's, and no other user can
+write it or swap a folder on the way to it. What cannot be read or written is no fault.
 """
 
 from __future__ import annotations
@@ -87,23 +87,25 @@ def _load(path: str) -> dict[str, Any]:
     if not _is_trusted_place(os.path.dirname(path)):
         return {}
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        with open(path, "rb", opener=_unfollowed) as file:
+            status = os.fstat(file.fileno())
+            is_whole_file = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES
+            if not is_whole_file or not _is_own(status):
+                return {}
+            seal, _, data = file.read().partition(b"\n")
+        loaded = json.loads(data) if seal == _seal(data) else None
+    except (OSError, ValueError, RecursionError):
         return {}
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or not _is_own(status) or status.st_size > _MAX_BYTES:
-            return {}
-        try:
-            loaded = json.loads(file.read())
-        except (OSError, ValueError, RecursionError):
-            return {}
     if not isinstance(loaded, dict) or loaded.get("scanner") != SCANNER:
         return {}
     kinds = loaded.get("kinds")
     if not isinstance(kinds, dict):
         return {}
     return {kind: table for kind, table in kinds.items() if isinstance(table, dict)}
+
+
+def _unfollowed(path: str, _: int) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _store(path: str, value: dict[str, Any]) -> None:
@@ -114,12 +116,17 @@ def _store(path: str, value: dict[str, Any]) -> None:
         if not _is_trusted_place(folder):
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(scratch, flags, 0o600), "w") as file:
-            json.dump(value, file, separators=(",", ":"))
+        data = json.dumps(value, separators=(",", ":")).encode()
+        with os.fdopen(os.open(scratch, flags, 0o600), "wb") as file:
+            file.write(_seal(data) + b"\n" + data)
         os.replace(scratch, path)
         _prune(folder)
     except OSError:
         _remove(scratch)
+
+
+def _seal(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
 
 
 def _prune(folder: str) -> None:

@@ -1,10 +1,16 @@
-"""Compiled domains on disk: JSON under a first line with the digest of its source."""
+"""Compiled domains on disk: JSON under a first line with its source's digest and its own.
+
+A bit that rots in it would be another figure in a verdict.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from pathlib import Path
+
+from doctor.named_files import open_named
 
 
 def cache_folder() -> Path | None:
@@ -16,19 +22,23 @@ def cache_folder() -> Path | None:
 
 
 def read_compiled(path: Path, digest: str, own_only: bool = False) -> bytes | None:
-    """The JSON of a compiled file if it was made from the source of that digest.
+    """The JSON of a compiled file if it is whole and was made from the source of that digest.
 
     With `own_only` a file that someone else owns or can write counts as absent: what
     the matrix says ends up in commands that people run.
     """
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             if own_only and not _is_own(os.fstat(file.fileno())):
                 return None
             head, _, payload = file.read().partition(b"\n")
     except OSError:
         return None
-    return payload if head == digest.encode() else None
+    return payload if head == _head(payload, digest) else None
+
+
+def _head(payload: bytes, digest: str) -> bytes:
+    return f"{digest} {hashlib.sha256(payload).hexdigest()}".encode()
 
 
 def _is_own(status: os.stat_result) -> bool:
@@ -40,7 +50,7 @@ def write_compiled(path: Path, payload: bytes, digest: str) -> None:
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scratch.write_bytes(digest.encode() + b"\n" + payload)
+        scratch.write_bytes(_head(payload, digest) + b"\n" + payload)
         scratch.chmod(0o644)
         os.replace(scratch, path)
     except OSError:

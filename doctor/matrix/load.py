@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,9 @@ def _heads(
     payload = read_compiled(COMPILED / NAMES, version)
     if payload is None and kept:
         payload = read_compiled(kept, version, own_only=True)
-    if payload is not None:
-        return msgspec.json.decode(payload, type=tuple[EngineName, ...])
+    with suppress(msgspec.MsgspecError):  # what another doctor kept
+        if payload is not None:
+            return msgspec.json.decode(payload, type=tuple[EngineName, ...])
     stems = {path.stem for path in sources if path.suffix == ".yaml"}
     names = sorted(stems - set(SHAPES))
     domains: list[EngineDomain] = [_read(name, data, overlays) for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -106,7 +107,11 @@ def test_root_believes_nobody_elses_files(folder: Path) -> None:
      f'{{"scanner": {SCANNER}, "kinds": {{"kind": {{"/a": [[1]]}}}}}}'],
 )  # fmt: skip
 def test_nonsense_is_as_nothing(folder: Path, text: str) -> None:
-    _kept(folder).write_text(text)
+    file = _kept(folder)
+    file.write_text(text)
+    assert _recalled(folder) is None
+    # Whole, as far as its hash tells.
+    file.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
     assert _recalled(folder) is None
 
 
