@@ -9,12 +9,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from doctor.provision.playbook import children
-from tests.provision.machine import Machine, call
+from tests.provision.machine import PREPARED, Machine, call, machine
 from tests.provision.sandbox import Answer, Sandbox
 
 DOCTOR, PLAYBOOK, CONTAINER = "doctor", "ansible-playbook", "container"
@@ -64,6 +65,8 @@ class Scene:
         return self.machine is not None and self.machine.status(*_LOOK, mark)[0] == 0
 
 
+# What the engine needs of the system.
+LIBRARY = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "libgomp1")
 # Of its own environment the looker has no part: docker exec hands it none.
 _LOOK = ("grep", "-lzxsr", "--include=environ", "--exclude-dir=task", "/proc", "-e")
 
@@ -101,7 +104,7 @@ def kill_along(scene: Scene, victim: str) -> None:
     profile = scene.box.profile()
     process = scene.apply(profile)
     for point in range(1, scene.points + 1):
-        _wait_for_point(scene, process, point, begun=point)
+        _wait_for_point(scene, process, point)
         time.sleep(random.Random(f"{SEED}-{victim}-{point}").uniform(0, 2.0))  # noqa: S311
         _kill(scene, process, victim)
         _, said = process.communicate(timeout=PATIENCE_S)
@@ -119,14 +122,37 @@ def kill_along(scene: Scene, victim: str) -> None:
     _left_clean(scene)
 
 
-def _wait_for_point(scene: Scene, process: subprocess.Popen[str], number: int, begun: int) -> None:
-    """Wait until so many different lines have been written, and the run begun so many times."""
+@contextmanager
+def released_image(folder: Path, wheels: Path, *options: str) -> Iterator[str]:
+    """A machine on which the release lies and no service: most of an apply need not be repeated."""
+    with machine(folder, image=PREPARED) as found:
+        found.run(*LIBRARY)
+        scene = Scene(Sandbox(folder, wheels), (*options, *found.by_docker), found)
+        profile = scene.box.profile()
+        process = scene.apply(profile)
+        _wait_for_entry(scene, process, 4)
+        process.kill()
+        process.communicate(timeout=PATIENCE_S)
+        assert [row["event"] for row in scene.entries()][:4] == ["begin", "step", "done", "step"]
+        assert scene.run("rollback", profile).status == 0
+        assert found.run("ls", f"{_home(scene)}/releases")
+        found.run("rm", "-rf", f"{_home(scene)}/model")
+        name = f"{found.name}-released"
+        call("docker", "commit", found.name, name)
+    try:
+        yield name
+    finally:
+        call("docker", "rmi", "-f", name)
+
+
+def _wait_for_point(scene: Scene, process: subprocess.Popen[str], number: int) -> None:
+    """Wait until so many different lines have been written, by a run begun as many times."""
     until = time.monotonic() + PATIENCE_S
     while process.poll() is None:
         assert time.monotonic() < until
         rows = [(row["event"], row.get("step", "")) for row in scene.entries()]
         points = {row for row in rows if row[0] in ("begin", "step", "done")}
-        if len(points) >= number and rows.count(("begin", "")) >= begun:
+        if len(points) >= number and rows.count(("begin", "")) >= number:
             return
         time.sleep(0.01)
 

@@ -13,6 +13,7 @@ import pytest
 from tests.provision.killing import (
     CONTAINER,
     DOCTOR,
+    LIBRARY,
     PATIENCE_S,
     PLAYBOOK,
     RESUME,
@@ -22,13 +23,16 @@ from tests.provision.killing import (
     _wait_for_entry,
     kill_along,
     kill_and_mend,
+    released_image,
 )
 from tests.provision.machine import PREPARED, docker_engine, machine, prepared_image
 from tests.provision.sandbox import Sandbox
 
-VICTIMS = (DOCTOR, PLAYBOOK, CONTAINER)
+VICTIMS = (DOCTOR, CONTAINER, PLAYBOOK)
 WAYS = (RESUME, ROLLBACK)
 USER_POINTS, SYSTEM_POINTS = range(1, 10), range(1, 12)
+# Up to the making of a release, and all of a run whose release is there already.
+USER_BEFORE, SYSTEM_BEFORE, AFTER = range(1, 3), range(1, 5), range(1, 8)
 
 
 def undone(points: range, *victims: str) -> list[tuple[str, int, str]]:
@@ -65,8 +69,8 @@ def user_here(box: Sandbox) -> Scene:
 @pytest.fixture
 def user_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
     with machine(tmp_path, image=PREPARED) as found:
-        # What the engine needs of the system no user can install.
-        found.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "libgomp1")
+        # No user can install it.
+        found.run(*LIBRARY)
         yield Scene(box, ("--user", *found.by_docker), found)
 
 
@@ -74,6 +78,22 @@ def user_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
 def system_there(box: Sandbox, image: None, tmp_path: Path) -> Iterator[Scene]:
     with machine(tmp_path, image=PREPARED) as found:
         yield Scene(box, found.by_docker, found)
+
+
+@pytest.fixture(scope="session")
+def system_released(
+    image: None, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with released_image(tmp_path_factory.mktemp("system"), wheels) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def user_released(
+    image: None, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with released_image(tmp_path_factory.mktemp("user"), wheels, "--user") as name:
+        yield name
 
 
 @pytest.mark.slow
@@ -116,17 +136,41 @@ def test_undone_for_a_user(user_here: Scene, victim: str, point: int, way: str) 
 
 @pytest.mark.heavy
 @pytest.mark.docker
-@cases(*undone(USER_POINTS, CONTAINER))
-def test_undone_for_a_user_there(user_there: Scene, victim: str, point: int, way: str) -> None:
+@cases(*undone(USER_BEFORE, CONTAINER))
+def test_undone_there_before_a_users_release(
+    user_there: Scene, victim: str, point: int, way: str
+) -> None:
     kill_and_mend(user_there, victim, point, way, and_again=False)
 
 
 @pytest.mark.heavy
 @pytest.mark.docker
-@cases(*undone(SYSTEM_POINTS, *VICTIMS))
-def test_undone_for_the_system(system_there: Scene, victim: str, point: int, way: str) -> None:
-    assert len(SYSTEM_POINTS) == system_there.points
+@cases(*undone(AFTER, CONTAINER))
+def test_undone_there_after_a_users_release(
+    box: Sandbox, user_released: str, tmp_path: Path, victim: str, point: int, way: str
+) -> None:
+    with machine(tmp_path, image=user_released) as found:
+        scene = Scene(box, ("--user", *found.by_docker), found)
+        kill_and_mend(scene, victim, point, way, and_again=False)
+
+
+@pytest.mark.heavy
+@pytest.mark.docker
+@cases(*undone(SYSTEM_BEFORE, *VICTIMS))
+def test_undone_there_before_the_systems_release(
+    system_there: Scene, victim: str, point: int, way: str
+) -> None:
     kill_and_mend(system_there, victim, point, way, and_again=False)
+
+
+@pytest.mark.heavy
+@pytest.mark.docker
+@cases(*undone(AFTER, *VICTIMS))
+def test_undone_there_after_the_systems_release(
+    box: Sandbox, system_released: str, tmp_path: Path, victim: str, point: int, way: str
+) -> None:
+    with machine(tmp_path, image=system_released) as found:
+        kill_and_mend(Scene(box, found.by_docker, found), victim, point, way, and_again=False)
 
 
 @pytest.mark.slow
