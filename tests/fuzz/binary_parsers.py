@@ -6,6 +6,7 @@ import io
 import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -48,6 +49,12 @@ def _elf(data: bytes) -> object:
     Loader(LocalTree(), SearchPath()).open(str(path))
     wanted_symbols(str(path))
     return Symbols(Elf(BytesSource(data))).defines("cuOther1")
+
+
+def _loose(data: bytes) -> object:
+    path = folder() / "x.fatbin"
+    path.write_bytes(data)
+    return read_file(str(path), thorough=True)
 
 
 @lru_cache(maxsize=1)
@@ -127,7 +134,8 @@ def _loader_cache() -> Sequence[bytes]:
 def _bundles() -> Sequence[bytes]:
     name = b"hipv4-amdgcn-amd-amdhsa--gfx90a"
     plain = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 4096, 64, len(name)) + name
-    packed = b"CCOB" + struct.pack("<HHIIQ", 2, 0, 64, 64, 0) + bytes(64)
+    body = zlib.compress(plain + bytes(64))
+    packed = b"CCOB" + struct.pack("<HHIIQ", 2, 0, 24 + len(body), len(plain) + 64, 0) + body
     return [plain + bytes(64), packed]
 
 
@@ -146,10 +154,10 @@ def _bytes(
 
 BINARIES = (
     _bytes("ELF", _elf, _libraries, BinaryUnreadable),
-    _bytes("loose fat binary", _elf, _fatbins, BinaryUnreadable),
+    _bytes("loose fat binary", _loose, _fatbins),
     _bytes("wheel", through_file("x.whl", lambda p: scan(str(p))), _wheel, BinaryUnreadable),
     _bytes("tar", through_file("x.tar", lambda p: scan(str(p))), _tars, BinaryUnreadable),
-    _bytes("layer", _members, _tars),
+    _bytes("layer", _members, lambda: _tars()[:1]),
     _bytes("image", through_file("image.tar", _image), _images),
     _bytes("GGUF", through_file("x.gguf", _gguf), lambda: [writing.gguf()]),
     _bytes("safetensors", through_file("x.safetensors", read_safetensors), _tensors),

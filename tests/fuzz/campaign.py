@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -138,14 +139,19 @@ def finished(state: Path) -> dict[tuple[str, int], dict[str, Any]]:
     return {(row["parser"], row["part"]): row for row in rows}
 
 
+def slug(name: str) -> str:
+    """A parser's name as a file's name begins with it."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name)
+
+
 def keep(row: dict[str, Any], state: Path) -> None:
     """Append a round, and put what broke beside it."""
     folder = state.parent / "broken"
     for data in filter(None, row["broken"].values()):
         content = bytes.fromhex(data)
         folder.mkdir(exist_ok=True)
-        name = f"{row['parser']}-{hashlib.sha256(content).hexdigest()[:12]}"
-        (folder / name.replace("/", "_").replace(" ", "-")).write_bytes(content)
+        name = f"{slug(row['parser'])}.{hashlib.sha256(content).hexdigest()[:12]}"
+        (folder / name).write_bytes(content)
     kept = {**row, "broken": {how: len(data) // 2 for how, data in row["broken"].items()}}
     with state.open("a") as file:
         file.write(json.dumps(kept) + "\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from doctor.facts import Reading, seen
 from doctor.probes import (
+    containers,
     dcmi_answers,
     engine_names,
     launch_arguments,
@@ -21,8 +22,10 @@ from doctor.probes import (
     nvidia_smi,
     nvidia_toolkits,
     nvml_answers,
+    packages,
     pci,
     ports,
+    settings_text,
     stated_version,
 )
 from doctor.probes.host import CommandResult
@@ -68,6 +71,9 @@ _MORE: dict[str, Callable[[str], object]] = {
     "nvidia-smi": lambda text: nvidia_smi.parse_rows(CommandResult(0, text, "")),
     "nvidia tools": nvidia_services.parse_stated,
     "package": nvidia_services.parse_upstream,
+    "containerd": lambda text: containers.parse_containerd(settings_text.flatten_toml(text)),
+    "CUDA version.txt": nvidia_toolkits.parse_version_text,
+    "holds": packages.parse_holds,
     "cuda.h": nvidia_toolkits.parse_header,
     "version.json": nvidia_toolkits.parse_version_json,
     "uevent": lambda text: pci.parse_uevent("0000:01:00.0", text),
@@ -104,6 +110,9 @@ def _corpus() -> tuple[str, ...]:
 _WRITTEN = (
     "/v/bin/python3 /v/bin/vllm serve org/m --tensor-parallel-size 2 --api-key k -cc.x=1",
     '{"cuda": {"name": "CUDA SDK", "version": "12.8.1"}}',
+    "CUDA Version 10.2.89\n",
+    '[plugins."io.containerd.grpc.v1.cri".containerd]\ndefault_runtime_name = "nvidia"\n'
+    "[plugins.cri.containerd.runtimes.nvidia.options]\nSystemdCgroup = true\n",
     "#define CUDA_VERSION 12080",
     "  sl  local_address rem_address st\n 0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0\n",
     "1 2 0:1 / / rw - overlay overlay rw\n3 1 8:1 /m /models ro - ext4 /dev/sda rw\n",

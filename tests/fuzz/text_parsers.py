@@ -28,6 +28,7 @@ from doctor.intake.snapshot import read_snapshot, write_snapshot
 from doctor.logs import find_matches
 from doctor.matrix import index_html, index_page, load_matrix, update_release
 from doctor.matrix.compile import read_yaml
+from doctor.matrix.diff import parse_point
 from doctor.matrix.learnt import read_learnt
 from doctor.profile import hub, index, lock, locking, read, registry
 from doctor.provision import fleet_inventory, goal, journal, runs, survey
@@ -36,6 +37,7 @@ from doctor.provision.driver import host_lock
 from doctor.provision.driver.services import has_runtime
 from doctor.provision.target import parse_target
 from doctor.resolving import parse_engine
+from doctor.rules.relevance import parse_requirement
 from doctor.sizing.config import model_of_config
 from doctor.sizing.config import parse_config as parse_model_config
 from doctor.smoke import allreduce, calls, metrics, values
@@ -114,6 +116,13 @@ def _run(path: Path) -> object:
     return run.asked.get("service"), run.journal.read(), run.journal.end, run.journal.last_step
 
 
+def _inventory(text: str) -> object:
+    """What `ansible-inventory --list` printed; another form would be read by Ansible."""
+    if not text.lstrip().startswith("{"):
+        return None
+    return _in_file("inventory.json", fleet_inventory.read_inventory)(text)
+
+
 def _in_file(name: str, reader: Callable[[str], object]) -> Callable[[str | bytes], object]:
     return through_file(name, lambda path: reader(str(path)))
 
@@ -140,9 +149,11 @@ _READERS: Mapping[str, Callable[[Any], object]] = {
     "target": parse_target,
     "engine of a request": parse_engine,
     "version": _versions,
+    "requirement": parse_requirement,
+    "point of a difference": lambda text: parse_point(load_matrix(), text),
     "code target": CodeTarget.parse,
     "mangled name": demangle.demangle,
-    "inventory": _in_file("inventory.json", fleet_inventory.read_inventory),
+    "inventory": _inventory,
     "journal": through_file("journal.jsonl", lambda p: journal.Journal(p.parent).read()),
     "run.json": through_file("run.json", _run),
     "goal": lambda text: goal.parse_goal(text, "goal.json"),

@@ -55,7 +55,7 @@ _REQUIREMENTS = (
     "-c bound.txt  # why\ngit+https://host/x@v1#egg=x\n./local\n"
 )
 _OLD_PAGE = (
-    f'<!DOCTYPE html><html><body><a href="../../x/vllm-0.9.0-cp312-abi3-linux_x86_64.whl#sha256={_HEX}"'
+    f'<!DOCTYPE html><html><body><a href="../x/vllm-0.9.0-py3-none-any.whl#sha256={_HEX}"'
     f' data-requires-python="&gt;=3.10" data-core-metadata="sha256={_HEX}">w</a><br/>\n'
     '<!-- c --><a href="http://[::1]/vllm-0.9.1.tar.gz" data-yanked>s</a><![if x]></body></html>'
 )
@@ -99,7 +99,8 @@ _GOAL = {
 _MANIFESTS = (
     {"schemaVersion": 2, "manifests": [
         {"digest": _DIGEST, "platform": {"os": "linux", "architecture": "amd64"}},
-        {"digest": _DIGEST, "platform": {"os": "linux", "architecture": "arm64", "variant": "v8"}}]},
+        {"digest": _DIGEST, 
+         "platform": {"os": "linux", "architecture": "arm64", "variant": "v8"}}]},
     {"schemaVersion": 2, "config": {"digest": _DIGEST, "size": 9},
      "layers": [{"digest": _DIGEST, "size": 9}]},
 )  # fmt: skip
@@ -116,7 +117,8 @@ _ANSWER = {
     "error": None,
 }  # fmt: skip
 _BENCH = {
-    "schema": "doctor/bench/v1", "model": "m", "lengths": {"name": "x", "digest": "y", "context": 9},
+    "schema": "doctor/bench/v1", "model": "m", 
+    "lengths": {"name": "x", "digest": "y", "context": 9},
     "loads": [{"users": 4, "rate": None, "series": {"ttft": [0.1, 0.2], "e2e": [1.0]}}],
 }  # fmt: skip
 _JOURNAL = "".join(
@@ -158,7 +160,7 @@ SEEDS: dict[str, tuple[str, ...]] = {
     "host in a line": (
         "H100x8,driver=550.54,python=3.11,ubuntu=22.04,cuda=12.4,glibc=2.35,arch=aarch64",
         "Ascend910B3x8,driver=24.1.rc3,cann=8.0.RC3,python=3.11",
-        "MI300Xx8,rocm=6.2,python=3.12,torch=2.7.0+rocm6.2",
+        "MI300Xx8,rocm=6.2,python=3.12",
     ),
     "requirements with options": (_REQUIREMENTS,),
     "pyproject.toml": (_PROJECT, _OLD_PROJECT),
@@ -170,12 +172,14 @@ SEEDS: dict[str, tuple[str, ...]] = {
     "images.lock": (_PINS,),
     "doctor.toml": (_TOML,),
     "baseline": _json({"schema": "doctor/baseline/v1", "findings": {"a1": "x"}}),
-    "pins of uv": (f"torch==2.7.0 \\\n    --hash=sha256:{_HEX} \\\n    --hash=sha256:{_HEX[::-1]}\n",),
+    "pins of uv": (f"torch==2.7.0 \\\n    --hash=sha256:{_HEX} \\\n    --hash=sha256:{'0' * 64}\n",),
     "pip config": ("global.index-url='https://u:p@h/simple'\n:env:.extra-index-url='a b'\n",),
     "image name": (f"registry:5000/owner/image:tag@{_DIGEST}", "python:3.11-slim", "a/b"),
     "target": ("ssh://root@host:2222", "docker://name", "local", "ssh://u@h"),
     "engine of a request": ("vllm==0.9.0", "sglang>=0.4,<0.5", "tgi"),
     "version": ("2.7.0+cu128", "1!2.0rc1.post2.dev3", "550.*", ">=0.8,<0.9", "b7474", "12.10"),
+    "requirement": ("torch[x]>=2.1,<3; python_version < '3.13'", "a @ https://h/a.whl"),
+    "point of a difference": ("vllm==0.9.0", "driver 580", "580.95.05"),
     "code target": ("sm_90a", "compute_120", "sm_121", "sm_103f"),
     "mangled name": _MANGLED,
     "inventory": _json(_INVENTORY),
@@ -186,7 +190,7 @@ SEEDS: dict[str, tuple[str, ...]] = {
     "plan": _json({"schema": "doctor/plan/v1", "inputs": _HEX}),
     "daemon.json": _json({"runtimes": {"nvidia": {"path": "x"}}, "default-runtime": "nvidia"}),
     "learnt releases": _json(_RELEASES),
-    "matrix row": ("as_of: 2026-01-01\nreleases:\n- {version: 1.0, source: [x], checked: today}\n",),
+    "matrix row": ("as_of: 2026-01-01\nreleases:\n- {version: 1.0, source: [x], checked: x}\n",),
     "index page": _json(_PAGE),
     "old index page": (_OLD_PAGE,),
     "METADATA of a release": (_METADATA,),
@@ -199,9 +203,9 @@ SEEDS: dict[str, tuple[str, ...]] = {
     "model's config.json": _json(*_CONFIGS),
     "answer of an engine": _json(_ANSWER),
     "metrics": (_METRICS,),
-    "smoke record": _json({"schema": "doctor/smoke-record/v1", "model": "m", "own": 1.5, "text": 2}),
+    "smoke record": _json({"schema": "doctor/smoke-record/v1", "own": 1.5, "text": 2}),
     "bench result": _json(_BENCH),
-    "lengths.jsonl": ('{"prompt_tokens": 5, "output_tokens": 9}\n{"input_len": "7", "output": 2}\n',),
+    "lengths.jsonl": ('{"prompt_tokens": 5, "output_tokens": 9}\n{"input_len": "7", "output": 2}',),
     "lengths.csv": ('ContextTokens,GeneratedTokens\n5,9\n"7",2\n',),
     "rank's answer": ('noise\n{"ok": {"sum": 3}}\n', '{"hang": "x"}\n'),
     "argument": ("[1, 2]", "0.9", "true", "a b", '{"a": 1}'),

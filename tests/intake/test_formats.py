@@ -146,11 +146,6 @@ def test_no_mutation_of_a_sample_raises() -> None:
     _survives(12)
 
 
-@pytest.mark.heavy
-def test_no_mutation_of_a_sample_raises_in_ten_thousand() -> None:
-    _survives(10_000)
-
-
 def _cpu_s(text: str) -> float:
     started = time.process_time()
     with contextlib.suppress(UsageError):
