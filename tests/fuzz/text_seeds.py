@@ -99,7 +99,7 @@ _GOAL = {
 _MANIFESTS = (
     {"schemaVersion": 2, "manifests": [
         {"digest": _DIGEST, "platform": {"os": "linux", "architecture": "amd64"}},
-        {"digest": _DIGEST, 
+        {"digest": _DIGEST,
          "platform": {"os": "linux", "architecture": "arm64", "variant": "v8"}}]},
     {"schemaVersion": 2, "config": {"digest": _DIGEST, "size": 9},
      "layers": [{"digest": _DIGEST, "size": 9}]},
@@ -117,7 +117,7 @@ _ANSWER = {
     "error": None,
 }  # fmt: skip
 _BENCH = {
-    "schema": "doctor/bench/v1", "model": "m", 
+    "schema": "doctor/bench/v1", "model": "m",
     "lengths": {"name": "x", "digest": "y", "context": 9},
     "loads": [{"users": 4, "rate": None, "series": {"ttft": [0.1, 0.2], "e2e": [1.0]}}],
 }  # fmt: skip
@@ -172,7 +172,7 @@ SEEDS: dict[str, tuple[str, ...]] = {
     "images.lock": (_PINS,),
     "doctor.toml": (_TOML,),
     "baseline": _json({"schema": "doctor/baseline/v1", "findings": {"a1": "x"}}),
-    "pins of uv": (f"torch==2.7.0 \\\n    --hash=sha256:{_HEX} \\\n    --hash=sha256:{'0' * 64}\n",),
+    "pins of uv": (f"torch==2.7.0 \\\n    --hash=sha256:{_HEX}\n",),
     "pip config": ("global.index-url='https://u:p@h/simple'\n:env:.extra-index-url='a b'\n",),
     "image name": (f"registry:5000/owner/image:tag@{_DIGEST}", "python:3.11-slim", "a/b"),
     "target": ("ssh://root@host:2222", "docker://name", "local", "ssh://u@h"),
