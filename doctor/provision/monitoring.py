@@ -16,7 +16,6 @@ from doctor.provision.goal import SYSTEM, Extra, ManagedFile
 
 SUSTAINED = "15m"
 _WINDOW = "5m"
-_DRIFT_METRICS = "drift.prom"
 
 
 def monitoring_of(profile: Profile, row: Launch, home: str, scope: str) -> Extra | None:
@@ -32,9 +31,15 @@ def monitoring_of(profile: Profile, row: Launch, home: str, scope: str) -> Extra
     options = {
         "monitoring_name": profile.name,
         "monitoring_node_exporter": wanted.node_exporter and scope == SYSTEM,
-        "monitoring_textfiles": [_DRIFT_METRICS] if profile.drift_timer else [],
+        "monitoring_textfiles": _textfiles(profile),
     }
     return Extra("monitoring", files, (), options)
+
+
+def _textfiles(profile: Profile) -> list[str]:
+    """What its timers write for the textfile collector."""
+    timers = {"drift.prom": profile.drift_timer, "check.prom": profile.check_timer}
+    return [name for name, timer in timers.items() if timer is not None]
 
 
 def job_of(profile: Profile) -> str:
@@ -62,6 +67,8 @@ def alerts(profile: Profile, row: Launch) -> dict[str, Any]:
     rules = [_down(profile), *_errors(profile, row), *_memory(profile, row), *_ttft(profile, row)]
     if profile.drift_timer:
         rules.append(_drift(profile))
+    if profile.check_timer:
+        rules.append(_unfit())
     return {"name": job_of(profile), "rules": rules}
 
 
@@ -127,6 +134,13 @@ def _drift(profile: Profile) -> dict[str, Any]:
     old = f"time() - doctor_drift_checked_seconds{of} > 3 * 86400"
     text = f"{profile.name} is no longer what was applied, or nobody has looked for three days"
     return _rule("Drifted", f"doctor_drift_differences{of} > 0 or {old}", "0m", "P1", text)
+
+
+def _unfit() -> dict[str, Any]:
+    text = "doctor check finds an error on {{ $labels.instance }}"
+    return _rule(
+        "Unfit", 'max by (instance) (doctor_verdict{verdict="fail"}) > 0', "0m", "P1", text
+    )
 
 
 def _rate(name: str, profile: Profile) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,7 +131,8 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     lock = order.lock or _lock_there(order, at_home) or _new_lock(order, facts, matrix)
     there = _engine(order, lock, facts, at_home, matrix)
     units = unit_folder(order.target, order.user)
-    site = site_for(order.user, units, at_home, there)
+    python = sys.executable if order.target.kind == LOCAL else ""
+    site = replace(site_for(order.user, units, at_home, there), python=python)
     model = _model(order, lock, site, applied)
     goal = service_goal(order.profile, lock, site, model, matrix)
     state = read_state(order.target, goal)

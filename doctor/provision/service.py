@@ -38,7 +38,7 @@ from doctor.provision.launching import launch_of
 from doctor.provision.monitoring import monitoring_of
 from doctor.provision.release import CONFIG, EMBEDDED, release_of
 from doctor.provision.survey import State, probe_module
-from doctor.provision.timers import timers_of
+from doctor.provision.timers import Place, timers_of
 from doctor.provision.unit import Kind, unit_text
 from doctor.smoke.known import gguf_file, hf_folder
 from doctor.smoke.launch import LaunchPlan
@@ -49,7 +49,8 @@ class Site:
     """The machine's side: whose service it is, its folder, who keeps it running, unit folder.
 
     `uid` is the caller's number there, `there` its container engine, `groups` the
-    numbers of the groups of paths that are there, None if that was not asked.
+    numbers of the groups of paths that are there, None if that was not asked; `python`
+    runs doctor there, "" if none does.
     """
 
     scope: str
@@ -59,6 +60,7 @@ class Site:
     uid: int = 0
     there: EngineThere = EngineThere()
     groups: Mapping[str, int] | None = None
+    python: str = ""
 
 
 def site_for(user: bool, units: str, state: State, there: EngineThere) -> Site:
@@ -91,6 +93,7 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
         container=run.container,
         owner=run.owner,
         proof_s=profile.smoke.timeout_s,
+        known_answer=profile.has_known_answer,
         model=model,
         files=tuple(files),
         extras=_extras(profile, site, run.launch.row),
@@ -109,7 +112,8 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
 
 def _extras(profile: Profile, site: Site, row: Launch) -> tuple[Extra, ...]:
     has_systemd = site.supervisor != PROCESS
-    timers = timers_of(profile, row, site.home, site.unit_folder, site.scope)
+    place = Place(site.home, site.unit_folder, site.scope, site.python)
+    timers = timers_of(profile, row, place)
     found = (timers if has_systemd else None, monitoring_of(profile, row, site.home, site.scope))
     return tuple(extra for extra in found if extra is not None)
 

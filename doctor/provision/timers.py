@@ -1,13 +1,17 @@
-"""Timers of a service: a restart each night, and a look each day at what has drifted.
+"""Timers of a service: a restart each night, a look each day at what has drifted, a judgement.
 
-Both run on the machine itself with its own python3 (the role timers lays the programs there);
-nothing of doctor is needed for them. Without systemd there are none.
+The first two run on the machine itself with its own python3 (the role timers lays the programs
+there); nothing of doctor is needed for them. The judgement is `doctor check`, and so only for
+the machine that doctor is installed on. Without systemd there are none.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 
+from doctor.errors import UsageError
 from doctor.matrix.launching import Launch
 from doctor.profile.schema import Profile
 from doctor.provision.goal import USER, Extra, ManagedFile
@@ -36,19 +40,33 @@ WantedBy=timers.target
 """
 _PYTHON = "/usr/bin/python3 -I"
 _SPREAD_S = 300
+_SPECIAL = re.compile(r"[^A-Za-z0-9/._+-]")
 
 
-def timers_of(profile: Profile, row: Launch, home: str, units: str, scope: str) -> Extra | None:
-    """The timers that a profile wants, below the folder `units`; None if it wants none."""
-    found = [*_restart(profile, row, home, units, scope), *_drift(profile, home, units)]
+@dataclass(frozen=True)
+class Place:
+    """Where timers go: the service's folder, that of units, and whose they are.
+
+    `python` runs the doctor of that machine, "" if there is none.
+    """
+
+    home: str
+    units: str
+    scope: str
+    python: str = ""
+
+
+def timers_of(profile: Profile, row: Launch, place: Place) -> Extra | None:
+    """The timers that a profile wants; None if it wants none. Raises UsageError without doctor."""
+    found = [*_restart(profile, row, place), *_drift(profile, place), *_check(profile, place)]
     if not found:
         return None
     names = tuple(f.path.rpartition("/")[2] for f in found if f.path.endswith(".timer"))
     return Extra("timers", tuple(found), names)
 
 
-def _restart(profile: Profile, row: Launch, home: str, units: str, scope: str) -> list[ManagedFile]:
-    wanted, name = profile.restart_timer, profile.name
+def _restart(profile: Profile, row: Launch, place: Place) -> list[ManagedFile]:
+    wanted, name, home, scope = profile.restart_timer, profile.name, place.home, place.scope
     if wanted is None:
         return []
     own = " --user" if scope == USER else ""
@@ -70,7 +88,7 @@ def _restart(profile: Profile, row: Launch, home: str, units: str, scope: str) -
         "mark": f"{home}/metrics/draining",
         "key": reference,
     }
-    base = f"{units}/doctor-{name}-restart"
+    base = f"{place.units}/doctor-{name}-restart"
     text = "restart of the engine when it is idle"
     return [
         ManagedFile(drain, json.dumps(said, indent=1, sort_keys=True) + "\n"),
@@ -80,8 +98,8 @@ def _restart(profile: Profile, row: Launch, home: str, units: str, scope: str) -
     ]
 
 
-def _drift(profile: Profile, home: str, units: str) -> list[ManagedFile]:
-    wanted, name = profile.drift_timer, profile.name
+def _drift(profile: Profile, place: Place) -> list[ManagedFile]:
+    wanted, name, home = profile.drift_timer, profile.name, place.home
     if wanted is None:
         return []
     lines = [
@@ -90,7 +108,36 @@ def _drift(profile: Profile, home: str, units: str) -> list[ManagedFile]:
         "IOSchedulingClass=idle",
     ]
     text = "is the engine still what was applied?"
-    base = f"{units}/doctor-{name}-drift"
+    base = f"{place.units}/doctor-{name}-drift"
+    return [
+        ManagedFile(f"{base}.service", _service(name, text, lines)),
+        ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),
+    ]
+
+
+def _check(profile: Profile, place: Place) -> list[ManagedFile]:
+    wanted, name, python = profile.check_timer, profile.name, place.python
+    if wanted is None:
+        return []
+    if not python:
+        raise UsageError(
+            "check_timer: no doctor is installed on that machine",
+            "leave it out, and let a timer here run `doctor check --inventory`",
+        )
+    if _SPECIAL.search(python):
+        raise UsageError(
+            f"check_timer: systemd would read {python[:200]!r} otherwise",
+            "install doctor below a plain path, or leave check_timer out",
+        )
+    lines = [
+        f"ExecStart={python} -m doctor check --quiet -o prometheus={place.home}/metrics/check.prom",
+        # What is found is told by its metrics: the answer no is no fault of the check.
+        "SuccessExitStatus=1 3",
+        "Nice=10",
+        "IOSchedulingClass=idle",
+    ]
+    text = "does the machine suit the engine?"
+    base = f"{place.units}/doctor-{name}-check"
     return [
         ManagedFile(f"{base}.service", _service(name, text, lines)),
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),

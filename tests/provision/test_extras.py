@@ -13,15 +13,16 @@ from types import ModuleType
 import msgspec
 import pytest
 
+from doctor.errors import UsageError
 from doctor.matrix import load_matrix
 from doctor.profile.read import find_profile
-from doctor.profile.schema import DriftTimer, Profile, RestartTimer
+from doctor.profile.schema import CheckTimer, DriftTimer, Profile, RestartTimer
 from doctor.provision.drift import compare
 from doctor.provision.goal import SYSTEM, USER, Goal, goal_text
 from doctor.provision.noted import goal_before
 from doctor.provision.plan import Plan, make_plan
 from doctor.provision.survey import FileState, State, program_module
-from doctor.provision.timers import timers_of
+from doctor.provision.timers import Place, timers_of
 from doctor.resources import resource
 from tests.provision.made import EXTRAS, MEANS, bare_state, make_goal, state_of, with_extras
 
@@ -115,7 +116,7 @@ def _profile(**changes: object) -> Profile:
 def test_units_of_timers() -> None:
     row = load_matrix().launch("vllm-cpu", None)
     assert row is not None
-    extra = timers_of(_profile(), row, "/opt/doctor/x", "/etc/systemd/system", SYSTEM)
+    extra = timers_of(_profile(), row, Place("/opt/doctor/x", "/etc/systemd/system", SYSTEM))
     assert extra is not None
     files = {file.path.rpartition("/")[2]: file.text for file in extra.files}
     assert extra.units == ("doctor-vllm-cpu-restart.timer", "doctor-vllm-cpu-drift.timer")
@@ -125,13 +126,31 @@ def test_units_of_timers() -> None:
     assert drain["drain_s"] == 7
     assert drain["names"] == ["vllm:num_requests_running", "vllm:num_requests_waiting"]
     assert all("%" not in text for text in files.values())
-    mine = timers_of(_profile(), row, "/home/u/x", "/home/u/units", USER)
+    mine = timers_of(_profile(), row, Place("/home/u/x", "/home/u/units", USER))
     assert mine is not None
     assert "systemctl --user restart" in next(
         f.text for f in mine.files if f.path.endswith("restart.service")
     )
     none = _profile(restart_timer=None, drift_timer=None)
-    assert timers_of(none, row, "/x", "/y", SYSTEM) is None
+    assert timers_of(none, row, Place("/x", "/y", SYSTEM)) is None
+
+
+def test_a_machine_is_judged_only_where_doctor_is() -> None:
+    row = load_matrix().launch("vllm-cpu", None)
+    assert row is not None
+    wanted = _profile(restart_timer=None, drift_timer=None, check_timer=CheckTimer(at="05:10"))
+    extra = timers_of(
+        wanted, row, Place("/opt/doctor/x", "/etc/systemd/system", SYSTEM, "/venv/python")
+    )
+    assert extra is not None
+    assert extra.units == ("doctor-vllm-cpu-check.timer",)
+    service, timer = (file.text for file in extra.files)
+    assert "ExecStart=/venv/python -m doctor check " in service
+    assert "-o prometheus=/opt/doctor/x/metrics/check.prom" in service
+    assert "OnCalendar=*-*-* 05:10:00" in timer
+    for python in ("", "/a b/python", "/100%/python", "/$X/python"):
+        with pytest.raises(UsageError, match="check_timer"):
+            timers_of(wanted, row, Place("/x", "/y", SYSTEM, python))
 
 
 class _Metrics(BaseHTTPRequestHandler):

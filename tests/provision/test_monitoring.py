@@ -14,7 +14,7 @@ import yaml
 from doctor.matrix import load_matrix
 from doctor.matrix.launching import Launch
 from doctor.profile.read import find_profile
-from doctor.profile.schema import DriftTimer, Monitoring, Profile, Serving
+from doctor.profile.schema import CheckTimer, DriftTimer, Monitoring, Profile, Serving
 from doctor.provision.goal import SYSTEM, USER, Extra
 from doctor.provision.monitoring import monitoring_of
 from doctor.provision.survey import program_module
@@ -27,6 +27,7 @@ CHECK = resource("playbooks", "roles", "timers", "files", "drift_check.py")
 def profile(**changes: object) -> Profile:
     wanted = {
         "drift_timer": DriftTimer(),
+        "check_timer": CheckTimer(),
         "monitoring": Monitoring(metrics=True, node_exporter=True, dcgm=True),
     }
     return msgspec.structs.replace(find_profile("vllm-cpu"), **{**wanted, **changes})
@@ -50,7 +51,7 @@ def rules(row: Launch, **changes: object) -> dict[str, Any]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.engine}-{row.since}")
 def test_every_engine_with_metrics(row: Launch) -> None:
     found = rules(row)
-    assert {"EngineDown", "Drifted", "GpuMemoryFull", "MemoryFull"} <= found.keys()
+    assert {"EngineDown", "Drifted", "Unfit", "GpuMemoryFull", "MemoryFull"} <= found.keys()
     assert ("FirstTokenSlow" in found) == ("ttft" in row.counters)
     assert ("CacheFull" in found) == ("kv_usage" in row.counters)
     assert ("RequestsFail" in found) == ("failed" in row.counters)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.provision.machine import Machine, fresh_machine
+from tests.provision.machine import Machine, checkout, fresh_machine
 from tests.provision.sandbox import Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -53,6 +54,23 @@ def test_laid_run_seen_and_taken_away(box: Sandbox, debian: Machine) -> None:
     assert back.status == 0, back.err
     assert box.run_on(debian.by_docker, "drift", plain).status == 0
     assert debian.run("systemctl", "is-enabled", "doctor-demo-drift.timer").strip() == "enabled"
+
+
+def test_the_machine_is_judged_each_day_by_the_doctor_that_is_there(
+    box: Sandbox, tmp_path: Path
+) -> None:
+    profile = box.profile()
+    profile.write_text(profile.read_text() + "check_timer: {}\nmonitoring: {metrics: true}\n")
+    with fresh_machine(tmp_path, *checkout(box.home, box.wheels)) as here:
+        words = (sys.executable, "-m", "doctor", "apply", str(profile), "--yes", *box._files)
+        status, said = here.status(*words)
+        assert status == 0, said
+        waiting = here.run("systemctl", "list-timers", "--all", "--no-pager")
+        assert "doctor-demo-check.timer" in waiting
+        here.run("systemctl", "start", "doctor-demo-check.service")
+        assert 'verdict="pass"} 1' in here.run("cat", f"{HOME}/metrics/check.prom")
+        # The node exporter is another account.
+        assert here.run("stat", "-c", "%a", f"{HOME}/metrics/check.prom").strip() == "644"
 
 
 def _restarts(debian: Machine) -> None:
