@@ -23,8 +23,22 @@ from doctor.probes.tool_text import reading
 _MAX_DEVICES = 1024
 _VENDORS = (
     ("ascend", re.compile(r"\b(?:ascend|atlas|huawei|(?:310[bp]|910[abc])\d?)", re.I)),
-    ("amd", re.compile(r"\b(?:amd|radeon|instinct|mi\d{2,3}[axp]?|gfx\d{3,4}|rx ?\d{4})\b", re.I)),
-    ("intel", re.compile(r"\b(?:intel|arc|gaudi\d?|data center gpu max|battlemage)\b", re.I)),
+    (
+        "amd",
+        re.compile(
+            r"\b(?:amd|radeon|instinct|firepro|strix|ryzen|vega|mi\d{2,3}[axp]?|gfx\d{3,4}|"
+            r"rx ?\d{3,4}(?: ?(?:xtx?|gre|[ms]))?|r9700)\b|^\d{3,4}[ms]\b",
+            re.I,
+        ),
+    ),
+    (
+        "intel",
+        re.compile(
+            r"\b(?:intel|arc|gaudi ?\d?|habana|hl-?\d{3}[a-z]?|battlemage|"
+            r"data center gpu (?:max|flex))\b|^(?:a[357][15678]0|b5[78]0)\b",
+            re.I,
+        ),
+    ),
     ("apple", re.compile(r"\bapple\b|\bm[1-9] (?:pro|max|ultra)\b", re.I)),
     ("cambricon", re.compile(r"\b(?:cambricon|mlu\d{0,4})\b", re.I)),
 )

@@ -10,6 +10,7 @@ from doctor.facts import (
     ContainerEngine,
     Cpu,
     CudaToolkit,
+    DriverLibrary,
     FabricManager,
     HostFacts,
     Libc,
@@ -35,6 +36,7 @@ _IOMMU = (
     ("off", re.compile(r"iommu[ =:]{1,3}(?:off|disabled|none)\b|\bno iommu\b", re.I)),
     ("translated", re.compile(r"(?:iommu|amd-vi|vt-d)[^;,.]{0,30}\btranslat|iommu=on\b", re.I)),
 )
+_CUDA_OF_COMPAT = re.compile(r"cuda(?:-compat)?[-:](\d{1,2})[-.](\d{1,2})")
 _CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")
 
 
@@ -125,12 +127,13 @@ def _mib(memory: Stated, *keys: str) -> Reading[int]:
 
 def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
     """The NVIDIA driver and what belongs to it."""
-    flavour = report.text("kernel_module").lower()
+    flavour = report.text("kernel_module").lower() or packages.flavour
     box = report.table("container")
     return NvidiaFacts(
         driver=_or_package(report.driver("driver"), packages, "driver"),
         module_flavour=reading(flavour or None, "kernel_module"),
-        userspace=report.driver("driver_userspace"),
+        userspace=_or_package(report.driver("driver_userspace"), packages, "userspace"),
+        libcuda=_compat(report, packages),
         cuda_driver_api=report.version("cuda_driver_api", width=2),
         fabric_manager=FabricManager(version=_or_package(UNSTATED, packages, "fabric_manager")),
         toolkits=_toolkits(report, packages),
@@ -138,6 +141,28 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
             box.version("toolkit_version"), packages, "container_toolkit"
         ),
     )
+
+
+def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLibrary, ...]]:
+    """A forward-compatibility libcuda, where a package or LD_LIBRARY_PATH names one.
+
+    Its package or folder tells for which CUDA it is: cuda-compat-12-4, cuda-12.4/compat.
+    """
+    path = report.table("env").text("LD_LIBRARY_PATH")
+    folder = next((part for part in path.split(":") if re.search(r"/compat(?:/|$)", part)), "")
+    if not folder and not packages.compat:
+        return UNSTATED
+    box = report.table("container")
+    texts = (packages.compat, folder, f"{box.text('image')} {box.text('text')}")
+    named = next(filter(None, map(_CUDA_OF_COMPAT.search, texts)), None)
+    library = DriverLibrary(
+        path=f"{folder or packages.compat}/libcuda.so.1",
+        version=packages.stack.get("compat"),
+        compat=True,
+        cuda=version(f"{named[1]}.{named[2]}") if named else None,
+        searched=0,
+    )
+    return seen((library,), "packages" if packages.compat else "env", partial=True)
 
 
 def _or_package(stated: Reading[Version], packages: SortedPackages, role: str) -> Reading[Version]:

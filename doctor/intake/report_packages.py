@@ -32,6 +32,7 @@ STACK = {
     "nvidia-fabricmanager": "fabric_manager",
     "fabricmanager": "fabric_manager",
     "fabric-manager": "fabric_manager",
+    "nvidia-fabric-manager": "fabric_manager",
     "nvidia-driver": "driver",
     "nvidia-container-toolkit": "container_toolkit",
     "docker": "docker",
@@ -61,7 +62,21 @@ _HOST = frozenset(
         "systemd",
     }
 )
-_DRIVERS = frozenset({"fabric_manager", "driver"})
+_DRIVERS = frozenset({"fabric_manager", "driver", "userspace"})
+# Packages of distributions that carry the driver's libraries, its module, or libraries of CUDA.
+_SYSTEM = (
+    ("userspace", re.compile(r"libnvidia-(?:compute|ml|cfg1)\d*(?:-.*)?|nvidia-(?:compute-)?utils.*"
+                             r"|libcuda1|nvidia-driver-(?:cuda|libs).*")),
+    ("driver", re.compile(r"nvidia-driver-\d.*|cuda-drivers(?:-\d+)?|nvidia-open(?:-\d+)?|"
+                          r"(?:lib)?nvidia-(?:kernel|dkms)-.*|nvidia-open-(?:dkms|kernel).*|kmod-nvidia.*")),
+    ("compat", re.compile(r"cuda-compat(?:-\d+-\d+)?")),
+)  # fmt: skip
+_OPEN = re.compile(r"-open\b|^nvidia-open")
+_SONAMES = (
+    ("cudnn", re.compile(r"libcudnn\d*(?:-cuda-\d+|-dev)?|nvidia-cudnn")),
+    ("nccl", re.compile(r"libnccl\d*(?:-dev)?")),
+    ("tensorrt", re.compile(r"libnvinfer\d*(?:-dev)?")),
+)
 _WHEEL = re.compile(
     r"([\w.-]{1,100}):.{0,60}?\bwheel\b.{0,40}?"
     r"((?:manylinux|musllinux|linux|win|macosx)_?[\w.]{1,40})"
@@ -71,11 +86,17 @@ _WIDTHS = {"systemd": 1}
 
 @dataclass
 class SortedPackages:
-    """Entries of `packages` by where they belong; `stack` by the names that STACK gives."""
+    """Entries of `packages` by where they belong; `stack` by the names that STACK gives.
+
+    `flavour` is that of the kernel modules that a driver's package names ("open"), `compat`
+    the name of a package with a forward-compatibility libcuda.
+    """
 
     python: list[Package] = field(default_factory=list)
     host: list[SystemPackage] = field(default_factory=list)
     stack: dict[str, Version] = field(default_factory=dict)
+    flavour: str = ""
+    compat: str = ""
 
 
 def with_tags(packages: tuple[Package, ...], notes: tuple[str, ...]) -> tuple[Package, ...]:
@@ -96,8 +117,12 @@ def sort_packages(table: Stated) -> SortedPackages:
     for key, value in table.data.items():
         name, text = package_name(str(key)), plain_text(value)
         role = STACK.get(name) or ("fabric_manager" if "fabricmanager" in name else "")
+        system = next((part for part, words in _SYSTEM if words.fullmatch(name)), "")
+        name = next((plain for plain, words in _SONAMES if words.fullmatch(name)), name)
         if role:
             _add_stack(found, role, text, table)
+        elif system:
+            _add_system(found, system, name, text)
         elif name in _HOST:
             found.host.append(SystemPackage(name, text, "stated"))
         elif name:
@@ -111,6 +136,19 @@ def _add_stack(found: SortedPackages, role: str, text: str, table: Stated) -> No
         table.note(table.at(role), text)
     else:
         found.stack.setdefault(role, parsed)
+
+
+def _add_system(found: SortedPackages, role: str, name: str, text: str) -> None:
+    """A package of the distribution; its version may carry an epoch and a revision."""
+    found.host.append(SystemPackage(name, text, "stated"))
+    plain = re.sub(r"^\d+:|[-~+].*$", "", text)
+    parsed = driver_version(plain) if plain else None
+    if parsed is not None:
+        found.stack.setdefault(role, parsed)
+    if role == "driver" and _OPEN.search(name):
+        found.flavour = "open"
+    if role == "compat":
+        found.compat = name
 
 
 def _version(name: str, text: str, table: Stated) -> Version | None:
