@@ -256,10 +256,11 @@ def _heard(event: dict[str, Any], result: RoleResult, listen: Listener) -> bool:
 
 
 def _words(answer: dict[str, Any]) -> str:
-    """What a failed task said."""
+    """What a failed task said; of a loop the first item that failed."""
+    for item in answer.get("results", []):
+        if isinstance(item, dict) and (item.get("failed") or item.get("unreachable")):
+            return _words(item)
     parts = [str(answer.get(key, "")) for key in ("msg", "stderr", "stdout")]
-    failed = [r for r in answer.get("results", []) if isinstance(r, dict) and r.get("failed")]
-    parts += [_words(item) for item in failed[:1]]
     return "\n".join(dict.fromkeys(part.strip() for part in parts if part.strip()))[-2000:]
 
 

@@ -186,7 +186,13 @@ def _wait_for_entry(scene: Scene, process: subprocess.Popen[str], number: int) -
 
 
 def _kill(scene: Scene, process: subprocess.Popen[str], victim: str) -> None:
-    """SIGKILL doctor, the whole machine, or Ansible as soon as there is one."""
+    """SIGKILL doctor, the whole machine, or Ansible as soon as there is one.
+
+    Nothing of a run that has ended in between: a machine that was killed later is no matter of
+    its run.
+    """
+    if any(row["event"] == "end" for row in scene.entries()):
+        return
     if victim == DOCTOR:
         process.kill()
         return

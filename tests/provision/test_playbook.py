@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from doctor.errors import UsageError
 from doctor.profile.schema import Service
-from doctor.provision.playbook import unsafe_yaml
+from doctor.provision.playbook import RoleResult, _heard, unsafe_yaml
 from doctor.provision.target import Target, parse_target
 from doctor.provision.unit import Kind, unit_text
 
@@ -93,3 +93,13 @@ def test_words_for_another_machine_are_quoted_for_its_shell() -> None:
     command = parse_target("ssh://root@host:22").command(["cat", "a; b", "$(c)"])
     assert command[-2:] == ["root@host", "cat 'a; b' '$(c)'"]
     assert Target().command(["cat", "a; b"]) == ["cat", "a; b"]
+
+
+def test_of_a_loop_the_item_that_failed_is_told() -> None:
+    for how in ("failed", "unreachable"):
+        items = [{"changed": True, "msg": "fine"}, {how: True, "msg": "no running container x"}]
+        answer = {"msg": "All items completed", "results": items}
+        data = {"host": "machine", "task": "Make the folders", "res": answer}
+        result = RoleResult()
+        _heard({"event": f"runner_on_{how}", "event_data": data}, result, lambda _: None)
+        assert result.failure == "Make the folders: no running container x"
