@@ -53,10 +53,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Driven:
-    """A machine whose driver is changed; `home` is that of the user who runs doctor."""
+    """A machine whose driver is changed; `home` is that of the user who runs doctor.
+
+    `limit_s` is how long one call of the command may take.
+    """
 
     machine: Machine
     home: Path
+    limit_s: float = LIMIT_S
 
     def become(self, system: str, version: str) -> None:
         """Let it say that it is another distribution, with no repository at all."""
@@ -117,7 +121,7 @@ class Driven:
         """Run the command to its end."""
         began = time.monotonic()
         process = self.start(*words)
-        out, err = process.communicate(timeout=LIMIT_S)
+        out, err = process.communicate(timeout=self.limit_s)
         return Answer(process.returncode, out, err, time.monotonic() - began)
 
     def plan(self, profile: Path | str, *words: str) -> Answer:

@@ -21,6 +21,8 @@ from tests.provision.machine import fresh_machine
 
 pytestmark = [pytest.mark.heavy, pytest.mark.docker]
 
+# A build takes six minutes of two cores; others may want them too.
+BUILD_S = 5400
 COMPONENTS = "main contrib non-free non-free-firmware"
 UNAME = """\
 #!/bin/sh
@@ -41,8 +43,9 @@ def debian(tmp_path: Path) -> Iterator[Driven]:
                  f"deb {archive}-security bookworm-security {COMPONENTS}")  # fmt: skip
         run("tee", "/etc/apt/sources.list", text="\n".join(lines) + "\n")
         run("apt-get", "-q", "update")
-        _pass_for(Driven(found, home))
-        yield Driven(found, home)
+        driven = Driven(found, home, BUILD_S)
+        _pass_for(driven)
+        yield driven
 
 
 def _pass_for(debian: Driven) -> None:

@@ -29,6 +29,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.docker]
 OLD, OLDER, NEW, NEXT = "570.86.10", "570.172.08", "580.95.05", "595.71.05"
 DAEMON = "/etc/docker/daemon.json"
 PREFERENCES = "/etc/apt/preferences.d/doctor-driver"
+CDI = f"""\
+cdiVersion: 0.6.0
+kind: nvidia.com/gpu
+containerEdits:
+  mounts:
+  - {{hostPath: /usr/lib/libcuda.so.{OLDER}, containerPath: /usr/lib/libcuda.so.{OLDER}}}
+"""
 BLACKLIST = "/etc/apt/apt.conf.d/52doctor-driver"
 
 
@@ -92,7 +99,8 @@ def test_every_drift_is_found_and_mended(gpu: Driven) -> None:
     assert "libnvidia-compute-570" not in gpu.holds, "that flag clears the hold"
     run("rm", PREFERENCES, BLACKLIST)
     run("mkdir", "-p", "/etc/cdi", "/usr/bin")
-    run("tee", "/etc/cdi/nvidia.yaml", text=f"kind: nvidia.com/gpu\n# libcuda.so.{OLDER}\n")
+    run("tee", "/etc/cdi/nvidia.yaml", text=CDI)
+    run("install", "-m", "755", "/bin/true", "/usr/bin/dockerd")
     run("tee", "/usr/bin/unattended-upgrade", text="#!/bin/sh\n")
     upgrades = 'APT::Periodic::Unattended-Upgrade "1";\n'
     run("tee", "/etc/apt/apt.conf.d/20auto", text=upgrades)
@@ -102,14 +110,14 @@ def test_every_drift_is_found_and_mended(gpu: Driven) -> None:
     drift = gpu.drift()
     assert drift.status == 1
     codes = {f["code"] for f in drift.json["findings"]}
-    assert {"DFT101", "DFT102", "DFT103", "DFT105", "DFT107"} <= codes
+    assert {"DFT101", "DFT102", "DFT103", "DFT105", "DFT106", "DFT107"} <= codes
     kinds = {d["kind"] for d in drift.json["differences"]}
     assert {"file", "module", "unit"} <= kinds
 
     mended = gpu.apply(gpu.profile(570))
     assert mended.status == 0, mended.err
     assert of_driver(gpu) == {OLD}
-    run("rm", "/etc/cdi/nvidia.yaml")
+    run("rm", "/etc/cdi/nvidia.yaml", "/usr/bin/dockerd")
     after = gpu.drift()
     assert after.status == 0, after.out
 
@@ -158,6 +166,13 @@ def test_what_is_refused(gpu: Driven, tmp_path: Path) -> None:
     run("rm", "/usr/bin/nvidia-uninstall")
     assert refused.status == 1
     assert any("own installer" in text for text in refused.json["blockers"])
+    run("touch", "/dev/nvidia0")
+    run("sh", "-c", "setsid sleep 600 < /dev/nvidia0 > /dev/null 2>&1 &")
+    busy = gpu.plan(profile)
+    told = gpu.plan(profile, "--busy")
+    run("sh", "-c", "kill $(pidof sleep); rm /dev/nvidia0")
+    assert any("use the GPUs: sleep" in text for text in busy.json["blockers"])
+    assert not any("use the GPUs" in text for text in told.json["blockers"])
     unknown = gpu.plan(gpu.profile(470))
     assert unknown.status == 1
     assert "470" in unknown.json["blockers"][0]
@@ -190,8 +205,7 @@ def test_toolkit_and_dcgm_come_with_the_driver(gpu: Driven) -> None:
     debs = [*toolkit("1.20.0-1"), monitor_before("3.3.9"), *monitor("4.5.3", "13", 2)]
     gpu.offer(debs, "beside")
     run("apt-get", "-qy", "install", "datacenter-gpu-manager")
-    run("tee", "/usr/bin/dockerd", text="#!/bin/sh\n")
-    run("chmod", "755", "/usr/bin/dockerd")
+    run("install", "-m", "755", "/bin/true", "/usr/bin/dockerd")
     run("rm", "-f", DAEMON)
     answer = gpu.apply(gpu.monitored(595))
     assert answer.status == 0, answer.err
