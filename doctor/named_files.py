@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,6 +42,22 @@ def read_named(path: str | Path, limit: int = 64 << 20) -> bytes:
         return file.read(limit)
 
 
+def read_below(path: str | Path, roots: Collection[str], limit: int = 64 << 20) -> bytes | None:
+    """A regular file that lies below one of these real folders; None for any other.
+
+    What was opened is asked where it lies, so that a link which is put there meanwhile leads
+    nowhere else.
+    """
+    try:
+        with open_named(path) as file:
+            opened = f"/proc/self/fd/{file.fileno()}"
+            real = os.path.realpath(opened if os.path.islink(opened) else path)
+            inside = any(os.path.commonpath((root, real)) == root for root in roots)
+            return file.read(limit) if inside else None
+    except (OSError, ValueError):
+        return None
+
+
 def _need_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
@@ -55,7 +72,7 @@ def write_named(path: str | Path, text: str) -> None:
     if str(target).startswith(_LIVE) or (target.exists() and not target.is_file()):
         _write_through(target, text)
     else:
-        _replace(Path(os.path.realpath(target)), text)
+        replace_file(Path(os.path.realpath(target)), text.encode("utf-8"))
 
 
 def _write_through(target: Path, text: str) -> None:
@@ -66,10 +83,16 @@ def _write_through(target: Path, text: str) -> None:
         file.write(text)
 
 
-def _replace(target: Path, text: str) -> None:
-    scratch = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+def replace_file(target: Path, data: bytes, mode: int = 0o666) -> None:
+    """Put a new file in the place of `target`, whole or not at all; raises OSError.
+
+    The folder may be another user's: nothing that lies in it is opened.
+    """
+    scratch = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        scratch.write_text(text, encoding="utf-8")
+        with os.fdopen(os.open(scratch, flags, mode), "wb") as file:
+            file.write(data)
         os.replace(scratch, target)
     except BaseException:  # Ctrl-C too
         with contextlib.suppress(OSError):

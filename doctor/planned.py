@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from doctor.diagnose import holds_engine
 from doctor.examine import Plans
@@ -27,12 +26,13 @@ from doctor.facts import (
     seen,
 )
 from doctor.intake.builds import torch_build
-from doctor.intake.detect import read_text
+from doctor.intake.detect import read_text, text_of
 from doctor.intake.formats import compose, dockerfile
 from doctor.intake.project_toml import is_project, read_project
 from doctor.intake.requirement_file import read_requirements
 from doctor.intake.text import plain
 from doctor.matrix import Matrix
+from doctor.named_files import read_below
 from doctor.rules.image_facts import Tagged, tagged
 from doctor.stack.setting import python_of
 from doctor.stack.torch_choice import exact_pin
@@ -94,13 +94,9 @@ def files_beside(named: str, beside: str) -> tuple[str, str] | None:
     if not named or named.startswith(("/", "~")) or "\0" in named or "://" in named:
         return None
     path = os.path.normpath(os.path.join(os.path.dirname(beside), named))
-    roots = {os.path.realpath(os.path.dirname(beside) or "."), os.path.realpath(".")}
-    real = os.path.realpath(path)
-    if not any(os.path.commonpath((root, real)) == root for root in roots if root != "/"):
-        return None
-    if not Path(real).is_file():
-        return None
-    return path, plain(read_text(path))
+    roots = {os.path.realpath(os.path.dirname(beside) or "."), os.path.realpath(".")} - {"/"}
+    data = read_below(path, roots)
+    return None if data is None else (path, plain(text_of(data, path)))
 
 
 def _placed(read: Facts, host: Facts, matrix: Matrix) -> Iterator[Facts]:

@@ -49,6 +49,11 @@ def read_text(path: str | Path) -> str:
         is_odd = getattr(fault, "errno", None) == errno.EINVAL
         hint = "pipe it in and name it -" if is_odd else "check the path and its permissions"
         raise UsageError(f"{label}: {reason}", hint) from None
+    return text_of(content, label)
+
+
+def text_of(content: bytes, label: str) -> str:
+    """The text of a file; raises UsageError for what is empty, no text, or longer than 64 MiB."""
     if len(content) > _LIMIT:
         raise UsageError(f"{label}: larger than 64 MiB", "cut it down to what matters")
     text = content.decode("utf-8-sig", errors="replace")

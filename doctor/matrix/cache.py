@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
-from doctor.named_files import open_named
+from doctor.named_files import open_named, replace_file
 
 
 def cache_folder() -> Path | None:
@@ -47,18 +48,6 @@ def _is_own(status: os.stat_result) -> bool:
 
 def write_compiled(path: Path, payload: bytes, digest: str) -> None:
     """Write a compiled domain whole or not at all; an unwritable folder is no fault."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scratch.write_bytes(_head(payload, digest) + b"\n" + payload)
-        scratch.chmod(0o644)
-        os.replace(scratch, path)
-    except OSError:
-        _forget(scratch)
-
-
-def _forget(scratch: Path) -> None:
-    try:
-        scratch.unlink(missing_ok=True)
-    except OSError:
-        return
+        replace_file(path, _head(payload, digest) + b"\n" + payload, 0o644)

@@ -18,6 +18,7 @@ from doctor.binaries.cache import user_folder
 from doctor.errors import MatrixError, UsageError
 from doctor.facts import Version
 from doctor.matrix.model import EngineDomain, Release
+from doctor.named_files import replace_file
 
 SOURCE = "releases learnt by doctor matrix update"
 _LIMIT = 32 << 20
@@ -103,14 +104,10 @@ def write_learnt(domain: str, rows: tuple[Release, ...], today: str) -> bool:
 
 
 def _write_whole(path: Path, payload: bytes) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scratch.write_bytes(payload)
-        scratch.chmod(0o644)
-        os.replace(scratch, path)
+        replace_file(path, payload, 0o644)
     except OSError as fault:
-        scratch.unlink(missing_ok=True)
         raise UsageError(
             f"cannot write {path}: {fault.strerror}", "make the folder writable"
         ) from None
