@@ -19,7 +19,8 @@ class EngineThere:
 
     `lacking` is what a person must settle first, "" for nothing; `is_tried` if a test of this
     project has installed it so. One that `is_rootless` is the caller's own: root in its
-    containers is the caller. `runtimes` are those that it has.
+    containers is the caller. `runtimes` are those that it has; `image` is by what it knows an
+    image that was carried there, "" for the name that the lock has.
     """
 
     client: tuple[str, ...] = ()
@@ -29,6 +30,7 @@ class EngineThere:
     is_tried: bool = True
     is_rootless: bool = False
     runtimes: tuple[str, ...] = ()
+    image: str = ""
 
 
 def engine_there(

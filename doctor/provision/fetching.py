@@ -6,6 +6,7 @@ from pathlib import Path
 
 from doctor.errors import ProvisionError
 from doctor.profile.hub import COMPLETE, fetch_model
+from doctor.profile.image_file import read_image_file
 from doctor.profile.lock import LockedModel, parse_lock
 from doctor.profile.locking import Wanted, download
 from doctor.profile.managed_python import pack_python
@@ -21,6 +22,8 @@ def fetch(step: str, goal: Goal, means: Means, listen: Listener) -> None:
         _fetch_model(goal, listen)
     elif step == "fetch_python":
         pack_python(means.python_name, Path(means.python_archive))
+    elif step == "check_image":
+        _check_image(goal, Path(means.image_archive))
     else:
         _fetch_packages(goal, Path(means.wheels))
 
@@ -33,6 +36,12 @@ def _fetch_packages(goal: Goal, folder: Path) -> None:
     wanted = Wanted((), release.python, release.platform, release.index)
     download(release.requirements, wanted, folder)
     (folder / COMPLETE).touch()
+
+
+def _check_image(goal: Goal, path: Path) -> None:
+    """Raises UsageError for a file that is not the image of the release."""
+    if goal.release is not None:
+        read_image_file(path, goal.release.image, deep=True)
 
 
 def _fetch_model(goal: Goal, listen: Listener) -> None:

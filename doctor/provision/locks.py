@@ -14,6 +14,7 @@ from doctor.errors import UsageError
 from doctor.facts import Facts
 from doctor.matrix import Matrix
 from doctor.profile import hub
+from doctor.profile.image_file import fetch_image
 from doctor.profile.lock import SCHEMA, Lock, read_lock, requirements_text, write_lock
 from doctor.profile.locking import UnresolvedError, Wanted, download, resolve_packages
 from doctor.profile.schema import Install, Model, Profile
@@ -125,13 +126,16 @@ def lock_to_file(wish: Wish, matrix: Matrix) -> Locked:
 
 
 def _downloaded(lock: Lock, wish: Wish) -> tuple[str, ...]:
-    """Fetch packages and model; beside a model the packages have a folder of their own."""
+    """Fetch packages, image and model; beside a model the packages have a folder of their own."""
     from doctor.provision.means import model_folder, wheels_folder
 
     found: tuple[str, ...] = ()
     if lock.packages:
         wanted = Wanted((), lock.python or "", lock.platform or "", lock.index)
         found = download(requirements_text(lock), wanted, wheels_folder(lock, wish.download))
+    if lock.image:
+        image = fetch_image(lock.image, Path(wish.download))
+        found += (str(image.path.relative_to(wish.download)),)
     if lock.model is not None:
         folder = model_folder(lock.model, wish.download)
         folder.mkdir(parents=True, exist_ok=True)

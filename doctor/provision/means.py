@@ -7,12 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from doctor.errors import DoctorError
+from doctor.errors import DoctorError, UsageError
 from doctor.facts import Facts
 from doctor.profile.hub import COMPLETE
 from doctor.profile.lock import Lock, LockedModel
 from doctor.profile.locking import uv_program
 from doctor.profile.managed_python import managed_python, minor_of, program_of
+from doctor.provision.container_carried import carried_image
 from doctor.provision.container_site import EngineThere
 from doctor.provision.locks import pythons_of
 from doctor.provision.runs import cache_folder
@@ -110,7 +111,6 @@ def _python(lock: Lock, scene: Scene) -> tuple[str, str, list[str]]:
 
 def _of_image(lock: Lock, scene: Scene) -> tuple[Means, list[str]]:
     """Any Python will do to watch the client of a container."""
-    del lock
     there, offline, pythons = scene.there, scene.offline, pythons_of(scene.facts)
     python = _USUAL_PYTHON
     if python not in pythons.values():
@@ -118,8 +118,13 @@ def _of_image(lock: Lock, scene: Scene) -> tuple[Means, list[str]]:
     lacking = [] if python else ["no Python was found there: install python3"]
     if there.lacking:
         lacking.append(there.lacking)
+    archive = ""
     if offline:
-        lacking.append("images are not carried: leave --offline out, or load the image there first")
+        try:
+            archive = str(carried_image(lock, offline).path)
+        except UsageError as fault:
+            # What came there from a file before is still there.
+            lacking += [] if there.image else [f"{fault} ({fault.hint})"]
     means = Means(
         python=python,
         wheels="",
@@ -127,5 +132,7 @@ def _of_image(lock: Lock, scene: Scene) -> tuple[Means, list[str]]:
         engine_packages=there.packages,
         engine_service=there.service,
         engine_tried=there.is_tried,
+        image_archive=archive,
+        copy_image=scene.target.kind != LOCAL,
     )
     return means, lacking

@@ -19,6 +19,7 @@ from doctor.matrix import Matrix
 from doctor.profile.lock import Lock, parse_lock
 from doctor.profile.registry import parse_reference
 from doctor.profile.schema import Profile
+from doctor.provision.container_carried import carried_as
 from doctor.provision.container_site import EngineThere, engine_there
 from doctor.provision.driver.sets import NAME as DRIVER
 from doctor.provision.driver.sets import DriverSet
@@ -130,6 +131,7 @@ def prepare(order: Order, matrix: Matrix) -> Prepared:
     facts = read_facts(order.target)
     lock = order.lock or _lock_there(order, at_home) or _new_lock(order, facts, matrix)
     there = _engine(order, lock, facts, at_home, matrix)
+    there = replace(there, image=carried_as(lock, order.offline, applied))
     units = unit_folder(order.target, order.user)
     python = sys.executable if order.target.kind == LOCAL else ""
     site = replace(site_for(order.user, units, at_home, there), python=python)

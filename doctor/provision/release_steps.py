@@ -85,15 +85,23 @@ def image_steps(goal: Goal, state: State, means: Means) -> list[Step]:
     if release.name in state.releases and not damaged and not state.image:
         return []
     reason = damaged[0] if damaged else state.image[0] if state.image else "it was not applied yet"
+    source = f" from {means.image_archive}" if means.image_archive else ""
+    check = Step(
+        name="check_image",
+        role="",
+        title=f"hold every byte of {means.image_archive} against the digest of the lock",
+        reason="it was carried, and nothing else vouches for it",
+    )
     return [
+        *([check] if means.image_archive and state.image else []),
         Step(
             name="make_release",
             role="engine_container",
-            title=f"have {release.image} on the machine, by its digest",
+            title=f"have {release.image} on the machine{source}, by its digest",
             reason=reason,
             risk="none for what runs now: nothing that is there is replaced",
             variables=image_variables(goal, means, rebuild=bool(damaged)),
-        )
+        ),
     ]
 
 

@@ -33,7 +33,17 @@ def needed_mib(goal: Goal, state: State, means: Means) -> int:
         total += sum(record.size for record in model.files.values())
     if goal.release is not None and goal.release.name not in state.releases:
         total += _UNPACKED * _size_of(means.wheels)
+    if means.copy_image and state.image:
+        total += _file_size(means.image_archive)
     return total >> 20
+
+
+def _file_size(path: str) -> int:
+    """Bytes of a file of this machine; 0 if there is none."""
+    try:
+        return Path(path).stat().st_size if path else 0
+    except OSError:
+        return 0
 
 
 def _size_of(folder: str) -> int:

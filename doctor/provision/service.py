@@ -149,9 +149,9 @@ def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix)
         client=site.there.client,
         home=site.home,
         uid=site.uid,
-        image=lock.image,
+        image=site.there.image or lock.image,
         model=model.path,
-        named=f"{lock.image.partition('@')[0]}:{lock.tag}" if lock.tag else "",
+        named=_named(lock, site),
         modules=f"{folder}/lib" if any(name.startswith("lib/") for name in names) else "",
         config=f"{folder}/{CONFIG}" if CONFIG in names else "",
         secret=launch.row.key_env if key else "",
@@ -163,6 +163,13 @@ def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix)
     user = str(container.inspected["user"])
     owner = "" if site.uid else user.partition(":")[0]
     return _Run(launch, release, argv, key, credential, container, owner)
+
+
+def _named(lock: Lock, site: Site) -> str:
+    """A name of the image that tells more than what it is run by; "" if there is none."""
+    if lock.tag:
+        return f"{lock.image.partition('@')[0]}:{lock.tag}"
+    return lock.image if site.there.image else ""
 
 
 def _unit(profile: Profile, site: Site, run: _Run) -> str:

@@ -18,6 +18,8 @@ class Means(Struct, frozen=True):
     distribution to install first, `engine_packages` those of a container engine, whose unit
     is `engine_service`; `engine_tried` if a test has installed it so. `python_name` is a
     Python of uv's that is missing there, to be packed into `python_archive` first.
+    `image_archive` is a file on this machine with the image, "" to fetch it, `copy_image` if
+    it must be carried to the machine.
     `model_cache` is a folder on this machine for a model of a hub, `model_fetched` if it is
     whole; with `link_model` the service's files may be the same.
     """
@@ -33,6 +35,8 @@ class Means(Struct, frozen=True):
     engine_tried: bool = True
     python_name: str = ""
     python_archive: str = ""
+    image_archive: str = ""
+    copy_image: bool = False
     model_cache: str = ""
     model_fetched: bool = False
     link_model: bool = False
@@ -64,6 +68,8 @@ def image_variables(goal: Goal, means: Means, rebuild: bool = False) -> dict[str
         "engine_container_python": means.python,
         "engine_container_client": list(goal.container.client),
         "engine_container_image": goal.container.image,
+        "engine_container_archive": means.image_archive,
+        "engine_container_copy": means.copy_image,
         "engine_container_files": [msgspec.to_builtins(file) for file in goal.release.files],
         "engine_container_rebuild": rebuild,
     }
