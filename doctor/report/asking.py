@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.findings import OutcomeKind, TargetDiagnosis
+from doctor.findings import Outcome, OutcomeKind, TargetDiagnosis
 
 # By the last words of a fact's name; names of devices and versions stand before them.
 _COMMANDS = (
@@ -39,6 +39,11 @@ def deciding(target: TargetDiagnosis) -> list[str]:
     unsure = [o for o in target.outcomes if o.gate and o.kind is OutcomeKind.CANNOT_TELL]
     reasons = {o.missing: o.reason for o in unsure}
     return [_asked(name, reason) for name, reason in reasons.items()]
+
+
+def crashed(target: TargetDiagnosis) -> tuple[Outcome, ...]:
+    """Rules whose own fault took their answer away."""
+    return tuple(o for o in target.outcomes if o.kind is OutcomeKind.CRASHED)
 
 
 def _asked(name: str, reason: str) -> str:

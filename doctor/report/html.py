@@ -6,6 +6,7 @@ from collections import Counter
 
 from doctor.findings import Finding, OutcomeKind, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
+from doctor.report.asking import crashed
 from doctor.report.fingerprint import is_known
 from doctor.report.html_machine import devices, environments
 from doctor.report.html_page import (
@@ -191,7 +192,10 @@ def _missing(target: TargetDiagnosis) -> str:
 def _counts(target: TargetDiagnosis) -> str:
     kinds = Counter(outcome.kind for outcome in target.outcomes)
     words = ", ".join(f"{kinds[kind]} {word}" for kind, word in _KINDS.items() if kinds[kind])
-    return f'<p class="note">{len(target.outcomes)} rules: {words}.</p>' if words else ""
+    bugs = "".join(
+        f'<p class="risk">Bug: {esc(o.code)} crashed: {esc(o.reason)}</p>' for o in crashed(target)
+    )
+    return f'{bugs}<p class="note">{len(target.outcomes)} rules: {words}.</p>' if words else bugs
 
 
 def _hidden(report: Report) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from doctor.facts import to_wire
 from doctor.findings import Finding, TargetDiagnosis
 from doctor.report import Fleet, Report, Style
+from doctor.report.asking import crashed
 from doctor.report.fingerprint import fingerprint, is_known
 
 SCHEMA = "doctor/report/v1"
@@ -74,6 +75,7 @@ def _matrix(report: Report) -> dict[str, str]:
 
 def _target(report: Report, target: TargetDiagnosis) -> dict[str, Any]:
     name, primary = target.subject, target.primary
+    bugs = [{"code": o.code, "reason": o.reason} for o in crashed(target)]
     return {
         "subject": name,
         "verdict": target.verdict.value,
@@ -81,6 +83,7 @@ def _target(report: Report, target: TargetDiagnosis) -> dict[str, Any]:
         "findings": [_finding(report, name, finding) for finding in target.findings],
         "candidates": [{"cause": s.cause, "decide": s.decide} for s in target.candidates],
         "missing": list(target.missing),
+        **({"crashed": bugs} if bugs else {}),
     }
 
 

@@ -6,6 +6,7 @@ import re
 
 from doctor.findings import Finding, Remedy, Severity, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
+from doctor.report.asking import crashed
 from doctor.report.clean import clean, clean_line
 from doctor.report.fingerprint import is_known
 from doctor.report.ladder import ladder
@@ -79,6 +80,7 @@ def _target(report: Report, target: TargetDiagnosis, style: Style) -> list[str]:
         and (style.verbose or finding.severity is not Severity.INFO)
     ]
     parts += ["\n".join(rest)] if rest else []
+    parts += [f"Bug: {code(o.code)} crashed: {escape(o.reason)}" for o in crashed(target)]
     if target.missing and (style.verbose or target.verdict is Verdict.CANNOT_TELL):
         parts.append(f"Not known: {', '.join(code(name) for name in target.missing)}")
     return parts

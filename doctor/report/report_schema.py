@@ -55,7 +55,7 @@ def _own() -> dict[str, Any]:
     return {
         "Report": _object({**report, "facts": facts}, ("ignored", "notes")),
         "Fleet": _object(fleet, ()),
-        "Target": _object(_target(), ()),
+        "Target": _object(_target(), ("crashed",)),
         "Ignored": _object(
             {"target": _TEXT, "finding": _ref("Finding"), "reason": _TEXT, "until": _TEXT}, ()
         ),
@@ -70,6 +70,7 @@ def _target() -> dict[str, Any]:
         "findings": _list(_ref("Finding")),
         "candidates": _list(_ref("Suspect")),
         "missing": _list(_TEXT),
+        "crashed": _list(_object({"code": _TEXT, "reason": _TEXT}, ())),
     }
 
 

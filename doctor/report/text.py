@@ -9,7 +9,7 @@ import textwrap
 
 from doctor.findings import Finding, OutcomeKind, Remedy, Severity, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
-from doctor.report.asking import deciding
+from doctor.report.asking import crashed, deciding
 from doctor.report.clean import clean_line
 from doctor.report.fingerprint import is_known
 from doctor.report.ladder import Step, ladder
@@ -85,7 +85,12 @@ class _Page:
             lines += self._primary(target, target.primary)
         rest = [f for f in target.findings if f is not target.primary]
         lines += [line for finding in rest for line in self._also(target, finding)]
-        return lines + self._candidates(target) + self._unknown(target)
+        return lines + self._candidates(target) + self._crashed(target) + self._unknown(target)
+
+    def _crashed(self, target: TargetDiagnosis) -> list[str]:
+        """Rules that gave no answer by a fault of their own: the verdict lacks them."""
+        said = (f"{o.code} crashed, please report it: {o.reason}" for o in crashed(target))
+        return [line for text in said for line in self._field("bug", clean_line(text, _LONG))]
 
     def _primary(self, target: TargetDiagnosis, finding: Finding) -> list[str]:
         colour = STATES[finding.severity.value][1]

@@ -43,9 +43,18 @@ def _command(
     if row is not None and row.url:
         arch = case.facts.host.arch.value or "x86_64"
         url = row.url.format(version=release.version, variant=variant.name, arch=arch)
-        beside = f" --extra-index-url {row.extra_index}" if row.extra_index else ""
+        index = row.extra_index or _torch_index(matrix, release, variant)
+        beside = f" --extra-index-url {index}" if index else ""
         return f"pip install --force-reinstall {shlex.quote(url)}{beside}"
     return None if "/releases" in variant.index else f"{wanted} --index-url {variant.index}"
+
+
+def _torch_index(matrix: Matrix, release: Release, variant: Variant) -> str:
+    """Where the torch that this build pins is to be had for the same CUDA version."""
+    version = Version.maybe(release.pins.get("torch", "").removeprefix("=="))
+    row = matrix.release("torch", version) if version else None
+    found = (v.index for v in (row.variants if row else ()) if v.name == variant.name)
+    return next((index for index in found if index.startswith("http")), "")
 
 
 def _delivery(matrix: Matrix, engine: str, release: Release, variant: Variant) -> Delivery | None:

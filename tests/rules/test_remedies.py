@@ -1,0 +1,42 @@
+"""What a remedy puts in leaves the rest of the environment able to load."""
+
+from __future__ import annotations
+
+import pytest
+
+from doctor.diagnose import Request, cases
+from doctor.facts import Expected, Version
+from doctor.intake.field_report import read_field_report
+from doctor.matrix.model import Release
+from doctor.rules.engine import run_rule
+from tests.rules.test_rules import BY_CODE, MATRIX
+
+VLLM = MATRIX.engine("vllm")
+assert VLLM is not None
+NEWER = [r for r in VLLM.releases if r.cuda and Version(r.cuda).at_least(Version("13.0"))]
+
+
+@pytest.mark.parametrize("release", NEWER, ids=lambda r: r.version)
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_torch_is_never_exchanged_under_an_engine_compiled_against_it(
+    release: Release, arch: str
+) -> None:
+    packages = {"vllm": release.version, "torch": f"{release.pins['torch'].lstrip('=')}+cu130"}
+    report = read_field_report(
+        {
+            "engine": "vllm",
+            "driver": "550.163.01",
+            "os": {"arch": arch},
+            "gpus": [{"name": "NVIDIA H100 80GB HBM3"}],
+            "packages": packages,
+        }
+    )
+    (case,) = cases(report, MATRIX, Request(), Expected())
+    (finding,) = run_rule(BY_CODE["DRV101"], case, MATRIX).findings
+    commands = [c for r in finding.remedies for c in r.commands if "pip install" in c]
+    has_older = any((v.cuda or "").startswith("12.") for v in release.variants)
+    assert bool(commands) is has_older
+    for command in commands:
+        assert f"vllm-{release.version}+cu129-" in command
+        assert f"_{arch}.whl" in command
+        assert command.endswith("--extra-index-url https://download.pytorch.org/whl/cu129")
