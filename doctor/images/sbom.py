@@ -20,10 +20,10 @@ _LIMIT = 64 << 20
 _SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # RFC 9562, names that are URLs
 
 
-def render(config: ImageConfig, parts: Parts) -> str:
+def render(config: ImageConfig, parts: Parts, kind: str = "container") -> str:
     """The document; what could not be read makes its composition incomplete."""
     digest = (config.digest or config.id).partition(":")[2]
-    subject: dict[str, Any] = {"type": "container", "bom-ref": "image", "name": config.ref}
+    subject: dict[str, Any] = {"type": kind, "bom-ref": "image", "name": config.ref}
     if digest:
         subject["hashes"] = [{"alg": "SHA-256", "content": digest}]
     components = [_component(part) for part in parts.parts]
