@@ -18,6 +18,7 @@ from doctor.binaries.cache import user_folder
 from doctor.errors import MatrixError, UsageError
 from doctor.facts import Version
 from doctor.matrix.model import EngineDomain, Release
+from doctor.named_files import read_named
 from doctor.named_files import replace_file
 
 SOURCE = "releases learnt by doctor matrix update"
@@ -62,7 +63,7 @@ def _is_own(path: Path) -> bool:
 def read_learnt(path: Path) -> Learnt:
     """What a file holds; raises MatrixError for a damaged one."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Learnt)
+        return msgspec.json.decode(read_named(path), type=Learnt)
     except (OSError, msgspec.MsgspecError) as fault:
         raise MatrixError(
             f"{path} is damaged: {fault}", "remove it, and run doctor matrix update again"
