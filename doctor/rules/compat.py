@@ -39,7 +39,9 @@ def verdict(
         branches = library.branches or (row.branches if row else ())
         if branches and driver.major not in branches:
             return Compat.BRANCH
-    answers = [_card_allowed(device, library.brands, row, matrix) for device in devices]
+    # Which classes of cards are served has not changed between the libraries that were read.
+    classes = row or _nearest(matrix)
+    answers = [_card_allowed(device, library.brands, classes, matrix) for device in devices]
     if False in answers:
         return Compat.CARD
     return None if None in answers or not answers or driver is None else Compat.ALLOWED

@@ -46,7 +46,12 @@ def need_contents(case: Case) -> None:
         raise NotApplicable("no engine or framework in this target")
 
 
+def stated_absent(case: Case) -> tuple[str, ...]:
+    """Names of things that were looked for, in the scope or on the host, and are not there."""
+    stated = (*(case.scope.absent.value or ()), *(case.facts.host.absent.value or ()))
+    return tuple(dict.fromkeys(entry.strip() for entry in stated if entry.strip()))
+
+
 def is_absent(case: Case, name: str) -> bool:
     """Tell whether a thing was looked for, in the scope or on the host, and is not there."""
-    stated = (*(case.scope.absent.value or ()), *(case.facts.host.absent.value or ()))
-    return any(name in entry for entry in stated)
+    return any(name in entry for entry in stated_absent(case))

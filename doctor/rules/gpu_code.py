@@ -6,8 +6,9 @@ its containers together, for parts of it may be meant for other cards.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import Binary, CodeTarget, ComputeCapability, Coverage, Kernels, Version
 from doctor.findings import Evidence
@@ -15,7 +16,7 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release, Variant
 from doctor.rules.builds import as_cuda, cuda_of_label
 from doctor.rules.engine import Case, NotApplicable
-from doctor.rules.software import Software, engine, software
+from doctor.rules.software import Software, engine, shared_pin, software
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,22 @@ def _known(case: Case, matrix: Matrix) -> Iterator[Holder]:
         return
     if found.name != "torch" and found.version is not None:
         yield from of_software(case, matrix, found)
+        if version is None:
+            yield from _pinned_torch(case, matrix, found)
+
+
+def _pinned_torch(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
+    """The torch that the engine's release brings, where nobody stated another one.
+
+    Only for a build of the project's own: who compiles an engine chooses the torch too.
+    """
+    pin = re.fullmatch(r"==\s*([\d.]+)", shared_pin(found, "torch"))
+    if pin is None or not (found.is_settled and found.is_public_build) or found.beyond:
+        return
+    brought = software(matrix, "torch", Version(pin[1]), found.at)
+    for holder in of_software(case, matrix, brought) if brought.is_settled else ():
+        fact = Evidence(f"{found.label} brings torch {pin[1]}: {holder.evidence.fact}", found.at)
+        yield replace(holder, is_assumed=True, evidence=fact)
 
 
 def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
@@ -152,6 +169,8 @@ def _of_release(case: Case, found: Software, row: Release) -> tuple[str, ...]:
     label = _label(case, found)
     arch = case.facts.host.arch.value
     wanted = [v for v in row.variants if _fits(v, label, arch)]
+    if arch is None:  # what any machine gets; one that gets a CPU build has no code at all
+        wanted = [v for v in wanted if v.targets] or wanted
     if wanted and all(v.targets for v in wanted):
         return tuple(dict.fromkeys(t for v in wanted for t in v.targets if _is_gpu(t)))
     if not label and arch in (None, "x86_64"):

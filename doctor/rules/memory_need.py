@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from doctor.facts import Device
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
+from doctor.matrix.architectures import ModelRow
 from doctor.rules import cards
 from doctor.rules.engine import Case
 from doctor.rules.model_facts import argument, count, known_model, model_name, stated_size
@@ -16,6 +17,9 @@ _GIB = 1 << 30
 # Sizes by arithmetic leave out scales and embeddings kept at 16 bit; nominal memory is
 # larger than what a driver reports. Only a clear excess counts.
 CLEAR = 1.1
+_FULL = 16
+# Methods of checkpoints that hold the bulk of their weights in the format of that name.
+_ONE_FORMAT = ("fp8", "mxfp4", "awq", "gptq")
 # Bits a weight that a method or a word in a model's name stands for.
 _BITS = (
     (4, re.compile(r"awq|gptq|int4|w4a|4[-_ ]?bit|nf4|bnb|mxfp4|nvfp4|fp4|q4_|exl2", re.I)),
@@ -34,13 +38,15 @@ class Need:
     """Weights per device in GiB, and how that is known.
 
     `is_measured` if the engine said so; `is_assumed` if the number format follows only from
-    the name, which says nothing of a smaller one. `total_gib` is for all devices together.
+    the name, which says nothing of a smaller one; `is_exact` if parameters and format are
+    those of the published checkpoint. `total_gib` is for all devices together.
     """
 
     gib: float
     how: str
     is_measured: bool = False
     is_assumed: bool = False
+    is_exact: bool = False
     total_gib: float = 0.0
 
 
@@ -54,13 +60,17 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     bits = 16 if is_assumed else bits
     if params is None or bits is None:
         return None
+    row = known_model(matrix, model_name(case))
+    exact = row is not None and row.params_b is not None and bits == _FULL and not is_assumed
     total = params * 1e9 * bits / 8 / _GIB
+    if row is not None and row.checkpoint_gib and row.repo.lower() == model_name(case).lower():
+        total = min(total, row.checkpoint_gib)
     ranks = ranks_of(case)
     if ranks is None:
         return None
     split = f" over {ranks} ranks" if ranks > 1 else ""
     how = f"{params:g}e9 parameters at {bits} bits{split}"
-    return Need(total / ranks, how, is_assumed=is_assumed, total_gib=total)
+    return Need(total / ranks, how, is_assumed=is_assumed, is_exact=exact, total_gib=total)
 
 
 def _says_no_format(case: Case, matrix: Matrix) -> bool:
@@ -97,15 +107,23 @@ def bits_per_weight(case: Case, matrix: Matrix) -> int | None:
     for bits, words in _BITS[:2]:
         if words.search(text):
             return bits
-    if _UNCLEAR.search(text):
+    row = known_model(matrix, model_name(case))
+    if row is not None and row.quantization and not stated:
+        return _published_bits(row, model_name(case))
+    if _UNCLEAR.search(text) or (row is not None and row.quantization):
         return None
     dtype = str(argument(case, "dtype")[0] or "").lower()
-    row = known_model(matrix, model_name(case))
-    if row is not None and row.quantization:
-        return None
     if _BITS[2][1].search(dtype):
         return 32
     return 16 if row is not None or "16" in dtype or dtype == "half" else None
+
+
+def _published_bits(row: ModelRow, name: str) -> int | None:
+    """Bits a weight of a checkpoint that is published quantized, where one format has all of it."""
+    is_mixed = bool(row.weight_format) or row.quantization not in _ONE_FORMAT
+    if is_mixed or row.repo.lower() != name.lower():
+        return None
+    return next((bits for bits, words in _BITS[:2] if words.search(row.quantization)), None)
 
 
 def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:

@@ -51,7 +51,7 @@ def _need(case: Case, matrix: Matrix) -> Need:
 
 
 def _exceeds(need: Need, room: float) -> bool:
-    return need.gib > room * (1.0 if need.is_measured else CLEAR)
+    return need.gib > room * (1.0 if need.is_measured or need.is_exact else CLEAR)
 
 
 @rule("SRV101", cause="insufficient-memory-weights", severity=Severity.ERROR)

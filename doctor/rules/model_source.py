@@ -1,0 +1,145 @@
+"""Rules about the source of a model: its files, the right to fetch it, how far it is quantized."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from doctor.facts import Missing, MissingFact
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.model_facts import argument, environment, model_name
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import engine
+
+
+@rule("MDL501", cause="model-incomplete", severity=Severity.ERROR)
+def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Files of the model are missing, are Git LFS pointers, or cannot be read.
+
+    What: the shards that the index names against the files that are there, their first
+        bytes and sizes, as they were read with the model's configuration.
+    Why: an interrupted download leaves shards out; a clone without Git LFS leaves text
+        files of a hundred bytes in place of weights.
+    How to fix: download again; the hub client goes on where it stopped.
+    Silent when: the files were not looked at.
+    Sources: safetensors format; Git LFS pointer specification.
+    """
+    if case.workload is None:
+        raise NotApplicable("no workload")
+    config = case.workload.model.known("model files")
+    kinds = {
+        "missing_files": "are missing",
+        "lfs_pointers": "are Git LFS pointers",
+        "unreadable_files": "cannot be read",
+    }
+    if not any(key in config for key in kinds):
+        raise MissingFact("model files", Missing.NOT_STATED)
+    for key, what in kinds.items():
+        names = [str(name) for name in config.get(key) or ()]
+        if names:
+            yield Fault(
+                f"{len(names)} files of {model_name(case) or 'the model'} {what}: "
+                f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}",
+                evidence=(Evidence(f"{key}: {len(names)}", case.workload.model.at),),
+                remedies=(
+                    Remedy(
+                        "download the model again",
+                        (f"hf download {shlex.quote(model_name(case) or 'REPOSITORY')}",),
+                        role="model",
+                    ),
+                ),
+            )
+
+
+@rule("MDL502", cause="model-access", severity=Severity.ERROR)
+def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The model must be fetched, and the workload may not or cannot fetch it.
+
+    What: whether the model is on disk, whether it is gated, whether a token is in the
+        environment, and whether the hub is switched off.
+    Why: a gated repository answers 401 or 403 without a token; with HF_HUB_OFFLINE
+        nothing is fetched at all.
+    How to fix: accept the terms on the model's page and export HF_TOKEN; or fetch the model
+        beforehand and name the folder.
+    Silent when: the model is a folder, or it is not known whether it is gated or there.
+    Sources: Hugging Face Hub documentation on gated models and environment variables.
+    """
+    if case.workload is None or not model_name(case):
+        raise NotApplicable("no model is named")
+    if model_name(case).startswith(("/", "./", "~")):
+        raise NotApplicable("the model is a folder")
+    config = case.workload.model.value or {}
+    if "cached" not in config and "gated" not in config:
+        raise MissingFact("whether the model is on disk or gated", Missing.NOT_STATED)
+    env = environment(case)
+    cached = bool(config.get("cached"))
+    token = any(env.get(name) for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"))
+    offline = env.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+    if not cached and offline:
+        yield _no_access(case, "HF_HUB_OFFLINE is set and the model is not on disk")
+    elif not cached and config.get("gated") and case.scope.env.is_known and not token:
+        yield _no_access(case, "the model is gated and no HF_TOKEN is set")
+
+
+def _no_access(case: Case, why: str) -> Fault:
+    return Fault(
+        f"{model_name(case)} cannot be loaded: {why}",
+        evidence=(Evidence(why, case.scope.env.at),),
+        remedies=(
+            Remedy(
+                "fetch it beforehand",
+                (f"hf download {shlex.quote(model_name(case))}",),
+                role="model",
+            ),
+        ),
+    )
+
+
+@rule("MDL601", cause="quantization-quality", severity=Severity.INFO)
+def quality_lost_to_quantization(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The model or its KV cache is quantized to few bits; answers may be worse.
+
+    What: a measured perplexity against the one of the model at 16 bit, where both are
+        known; else quantization of weights below 4 bit.
+    Why: below 4 bit the loss is no longer small; KV-cache quantization is felt sooner
+        than that of weights.
+    How to fix: start quality-sensitive work at 8 bit; calibrate with text like yours.
+    Silent when: neither was measured nor is the format that small.
+    Sources: llama.cpp quantize documentation (perplexity per type).
+    """
+    measured = case.workload.measured.value or {} if case.workload else {}
+    here, base = measured.get("perplexity"), measured.get("perplexity_16bit")
+    found = engine(case, matrix)
+    if here and base:
+        claims = applicable(matrix, found, "parameter", settings(case, matrix)[0], "perplexity")
+        limit = float(claims[0].claim.value) if claims else 1.0
+        loss = here / base - 1
+        if loss > limit:
+            yield Fault(
+                f"perplexity is {loss:.0%} above that of 16 bit",
+                evidence=(Evidence(f"perplexity {here}, 16 bit {base}"),),
+                remedies=(Remedy("use a quantization of more bits"),),
+                severity=Severity.WARNING,
+            )
+        return
+    name = f"{argument(case, 'quantization')[0] or ''} {model_name(case)}".lower()
+    low = [word for word in _LOW_BITS if word in name]
+    if not name.strip():
+        raise NotApplicable("no model is named")
+    if low:
+        yield Fault(
+            f"{low[0]} keeps fewer than 4 bits a weight: expect worse answers",
+            evidence=(Evidence(name.strip()),),
+            remedies=(Remedy("use a 4-bit or 8-bit quantization if it fits"),),
+        )
+
+
+_LOW_BITS = ("q2_k", "q3_k", "iq1_", "iq2_", "iq3_", "2bit", "3bit", "int2", "int3", "2-bit")
+
+RULES = (
+    model_files_incomplete,
+    model_not_reachable,
+    quality_lost_to_quantization,
+)
