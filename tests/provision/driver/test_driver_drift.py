@@ -24,6 +24,7 @@ from doctor.facts.host import (
     OsRelease,
     SystemPackage,
 )
+from doctor.findings import Diagnosis, Rung, Severity, TargetDiagnosis, Verdict
 from doctor.provision.driver.drift import (
     differences,
     expected_of,
@@ -134,6 +135,14 @@ def test_each_drift_is_found(facts: Facts, code: str) -> None:
     assert code in codes(facts)
 
 
+def test_notes_and_what_is_wrong_with_others_is_no_drift_of_the_driver() -> None:
+    fault = faults_of(judge_driver(GOAL, host(packages=()), MATRIX))[0]
+    note = replace(fault, severity=Severity.INFO)
+    other = replace(fault, code="HST101", rung=Rung.HOST)
+    target = TargetDiagnosis("host", Verdict.FAIL, findings=(fault, note, other))
+    assert faults_of(Diagnosis(Verdict.FAIL, (target,))) == (fault,)
+
+
 @pytest.mark.parametrize("name", ["packages", "held_packages", "automatic_upgrades"])
 def test_what_cannot_be_read_is_no_proof(name: str) -> None:
     blind = {name: missing(Missing.NOT_PERMITTED, "test")}
@@ -208,3 +217,12 @@ def test_packages_modules_and_services(there: DriverState, words: str) -> None:
     found = seen_of(there)
     assert len(found) == 1
     assert words in found[0]
+
+
+def test_a_driver_that_builds_nothing_is_not_asked_for_modules() -> None:
+    signed = driver_goal(driver_set(*PACKAGES))
+    there = msgspec.structs.replace(GOOD, modules={})
+    files: dict[str, FileState | None] = {
+        path: FileState(file.mode, file.text) for path, file in driver_files(signed).items()
+    }
+    assert not list(differences(signed, State(home=signed.home, files=files, driver=there)))
