@@ -14,6 +14,7 @@ import yaml
 from doctor.matrix import load_matrix
 from doctor.matrix.model import Claim
 from doctor.matrix.query import Matrix
+from doctor.profile.read import builtin_names, find_profile
 from doctor.provision.roles import unverified_roles
 
 ROOT = Path(__file__).parent.parent
@@ -105,7 +106,18 @@ def _never(vendors: list[str]) -> Iterator[str]:
     )
     yield "- the probes on macOS: hosts are written after the documentation of sysctl"
     for role in sorted(unverified_roles()):
-        yield f"- the role {role} (`playbooks/roles/{role}`)"
+        where = f"`playbooks/roles/{role}`"
+        yield f"- the role {role} with the vendor's own files: unverified ({where})"
+    named = ", ".join(_never_applied(set(vendors) - run))
+    yield f"- the profiles {named}: unverified, never applied to a machine with such devices"
+
+
+def _never_applied(vendors: set[str]) -> Iterator[str]:
+    """Shipped profiles of engines on devices that no test has."""
+    for name in builtin_names():
+        profile = find_profile(name)
+        if profile.accelerator.vendor in vendors and not profile.is_driver_alone:
+            yield name
 
 
 if __name__ == "__main__":

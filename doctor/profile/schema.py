@@ -59,6 +59,8 @@ SecretRef = Annotated[
         pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]{0,80}|file:/[\w./+-]{1,300}|credential:[\w.-]{1,80})?\Z"
     ),
 ]
+InstallerPath = Annotated[str, Meta(pattern=r"^/[\w./+-]{1,300}\.run\Z")]
+InstallerVersion = Annotated[str, Meta(pattern=r"^([0-9]{1,3}(\.[0-9A-Za-z]{1,10}){1,6})?\Z")]
 ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]\Z")]
 Seconds = Annotated[int, Meta(ge=1, le=86_400)]
 Percent = Annotated[float, Meta(gt=0, le=100)]
@@ -96,6 +98,25 @@ class Driver(Part, frozen=True, kw_only=True):
     branch: Branch | None = None
     minimum: DriverVersion | None = None
     modules: Literal["any", "open", "proprietary"] = "any"
+
+
+class Installer(Part, frozen=True, kw_only=True):
+    """One installer of the vendor's, as it lies on the machine; fetched by a person."""
+
+    path: InstallerPath
+    version: InstallerVersion = ""
+    sha256: Sha256 = ""
+
+
+class Ascend(Part, frozen=True, kw_only=True):
+    """Software of Ascend NPUs: driver, firmware, CANN with operators and NNAL, docker's runtime."""
+
+    driver: Installer | None = None
+    firmware: Installer | None = None
+    toolkit: Installer | None = None
+    ops: Installer | None = None
+    nnal: Installer | None = None
+    runtime: Installer | None = None
 
 
 class Hold(Part, frozen=True, kw_only=True):
@@ -219,6 +240,7 @@ class Profile(Part, frozen=True, kw_only=True):
     install: Install = Install(method="venv")
     description: Line = ""
     driver: Driver = Driver()
+    ascend: Ascend = Ascend()
     hold: Hold = Hold()
     model: Model = Model()
     serving: Serving = Serving()

@@ -19,7 +19,8 @@ from doctor.profile.schema import Name, Profile
 from doctor.provision.driver.host_lock import read_host_lock
 from doctor.provision.driver.sets import NAME as DRIVER
 from doctor.provision.locks import is_for
-from doctor.provision.order import Order, service_key
+from doctor.provision.npu.sets import NAME as NPU_DRIVER
+from doctor.provision.order import Order, driver_of, service_key
 from doctor.provision.runs import Runs, state_folder
 from doctor.provision.target import LOCAL, Target, parse_target
 
@@ -42,7 +43,7 @@ class Asked:
     @property
     def wants_driver(self) -> bool:
         """True if it is about the driver: by option, by its name, or by a profile of it alone."""
-        if self.driver or self.profile == DRIVER:
+        if self.driver or self.profile in (DRIVER, NPU_DRIVER):
             return True
         is_file = "/" in self.profile or self.profile.endswith((".yaml", ".yml"))
         return is_file and find_profile(self.profile).is_driver_alone
@@ -55,8 +56,10 @@ class Asked:
     @property
     def service(self) -> str:
         """The name of the service: that of the profile, whose file may be gone by now."""
+        if self.profile in (DRIVER, NPU_DRIVER):
+            return self.profile
         if self.wants_driver:
-            return DRIVER
+            return driver_of(find_profile(self.profile))
         is_file = "/" in self.profile or self.profile.endswith((".yaml", ".yml"))
         if not is_file and self.profile not in builtin_names():
             with suppress(msgspec.ValidationError):

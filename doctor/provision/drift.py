@@ -60,6 +60,8 @@ def find_drift(target: Target, profile: str, user: bool, matrix: Matrix) -> Drif
     state = read_state(target, goal, deep=True)
     if goal.driver is not None:
         return _of_driver(goal, state, target, matrix)
+    if goal.npu is not None:
+        return _of_npus(goal, state, target, matrix)
     diagnosis = judge_goal(read_facts(target), goal, matrix)
     return Drift(profile, target.name, tuple(compare(goal, state)), diagnosis, goal)
 
@@ -71,6 +73,15 @@ def _of_driver(goal: Goal, state: State, target: Target, matrix: Matrix) -> Drif
     rows = (*differences(goal, state), *unseen(diagnosis))
     found = tuple(Difference(*row) for row in rows)
     return Drift(goal.profile, target.name, found, diagnosis, goal, faults_of(diagnosis))
+
+
+def _of_npus(goal: Goal, state: State, target: Target, matrix: Matrix) -> Drift:
+    from doctor.diagnose import Request, diagnose
+    from doctor.provision.npu.drift import differences
+
+    diagnosis = diagnose(read_facts(target), matrix, Request(scopes=("host",)))
+    found = tuple(Difference(*row) for row in differences(goal, state))
+    return Drift(goal.profile, target.name, (*found, *_note(goal, state)), diagnosis, goal)
 
 
 def compare(goal: Goal, state: State) -> list[Difference]:

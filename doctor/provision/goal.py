@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from doctor.errors import ProvisionError
 from doctor.provision.driver.sets import DriverSet
+from doctor.provision.npu.sets import NpuSet
 
 USER, SYSTEM = "user", "system"
 PROCESS, SYSTEMD, SYSTEMD_USER = "process", "systemd", "systemd-user"
@@ -125,6 +126,7 @@ class Goal(Struct, frozen=True, kw_only=True):
     known_answer: bool | None = None
     model: Model | None = None
     driver: DriverSet | None = None
+    npu: NpuSet | None = None
     files: tuple[ManagedFile, ...] = ()
     extras: tuple[Extra, ...] = ()
     argv: tuple[str, ...] = ()
@@ -141,7 +143,7 @@ class Goal(Struct, frozen=True, kw_only=True):
     @property
     def is_nothing(self) -> bool:
         """True if the service shall not be there."""
-        return self.release is None and self.driver is None
+        return self.release is None and self.driver is None and self.npu is None
 
     @property
     def config_path(self) -> str:

@@ -22,6 +22,10 @@ def goal_before(goal: Goal, state: State) -> Goal:
         from doctor.provision.driver.before import driver_before
 
         return driver_before(goal, state)
+    if goal.npu is not None and state.npu is not None:
+        from doctor.provision.npu.goals import npu_before
+
+        return msgspec.structs.replace(goal, npu=npu_before(goal, state.npu), version="")
     if state.applied is None:
         bare = msgspec.structs.replace(goal, release=None, model=None, files=(), argv=(), extras=())
         return msgspec.structs.replace(bare, engine="", version="", lock="")

@@ -27,6 +27,7 @@ from doctor.provision.goal import Goal, Model, parse_goal
 from doctor.provision.image_lock import image_scope
 from doctor.provision.locks import is_for, lock_on, lock_profile, platforms_of, pythons_of
 from doctor.provision.means import Scene, means_for, model_folder
+from doctor.provision.npu.sets import NAME as NPU_DRIVER
 from doctor.provision.plan import Plan, make_plan
 from doctor.provision.roles import with_unverified
 from doctor.provision.room import no_room
@@ -64,7 +65,7 @@ class Order:
     @property
     def name(self) -> str:
         """The name of the service; a machine has one driver, whatever profile asks for it."""
-        return DRIVER if self.driver else self.profile.name
+        return driver_of(self.profile) if self.driver else self.profile.name
 
     @property
     def service(self) -> str:
@@ -88,6 +89,11 @@ class Prepared:
     def goal(self) -> Goal:
         """Where the plan leads."""
         return self.plan.goal
+
+
+def driver_of(profile: Profile) -> str:
+    """The name of the driver of a profile's devices, which a machine has once."""
+    return NPU_DRIVER if profile.accelerator.vendor == "ascend" else DRIVER
 
 
 def service_key(profile: str, target: Target) -> str:
@@ -119,6 +125,11 @@ def _home_of(target: Target, variable: str, usual: str) -> str:
 
 def prepare(order: Order, matrix: Matrix) -> Prepared:
     """Survey the machine and plan. Raises UsageError, RemoteError or LaunchError."""
+    if order.driver and driver_of(order.profile) == NPU_DRIVER:
+        from doctor.provision.npu.ordering import prepare_npus
+
+        npus = prepare_npus(order, matrix)
+        return replace(npus, plan=with_unverified(npus.plan))
     if order.driver:
         from doctor.provision.driver.ordering import prepare_driver
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from doctor.provision.extras import extra_steps, known_paths
 from doctor.provision.goal import PROCESS, USER, Goal, digest_of, goal_text
+from doctor.provision.npu.goals import stuck as npu_stuck
 from doctor.provision.release_steps import (
     container_engine_steps,
     image_steps,
@@ -69,6 +70,10 @@ def _steps(goal: Goal, state: State, means: Means) -> tuple[Step, ...]:
         from doctor.provision.driver.steps import driver_steps
 
         return driver_steps(goal, state)
+    if goal.npu is not None:
+        from doctor.provision.npu.steps import npu_steps
+
+        return npu_steps(goal, state)
     return (_removal if goal.is_nothing else _installation)(goal, state, means)
 
 
@@ -86,14 +91,15 @@ def _relevant(state: State) -> dict[str, Any]:
         "running": sorted((p.argv, p.config) for p in state.processes),
         "uid": state.uid,
         "driver": state.driver.relevant if state.driver else None,
+        "npu": state.npu.relevant if state.npu else None,
         "unsettled": state.unsettled,
         "timers": state.timers,
     }
 
 
 def _stuck(goal: Goal, state: State) -> list[str]:
-    found = []
-    if goal.scope != USER and state.uid != 0:
+    found = list(npu_stuck(goal, state.npu))
+    if goal.npu is None and goal.scope != USER and state.uid != 0:
         found.append("a system service needs root on that machine: use --user, or become root")
     for file in goal.files:
         there = state.files.get(file.path)

@@ -56,6 +56,10 @@ def prove(goal: Goal, target: Target, matrix: Matrix) -> Proof:
     """Ask the engine, or the driver. A fault of the proof itself is an answer too: not proven."""
     if goal.driver is not None:
         return _driver_proof(goal, goal.driver, target, matrix)
+    if goal.npu is not None:
+        from doctor.provision.npu.ordering import npu_proof
+
+        return Proof(*npu_proof(goal.npu, read_facts(target), read_state(target, goal)))
     if goal.is_nothing:
         return Proof(True, "nothing is to be proven")
     try:

@@ -31,7 +31,7 @@ def with_unverified(plan: Plan) -> Plan:
     if not plan.steps:
         return plan
     notes = [
-        f"{UNVERIFIED}: {step.name}: no test of this project has run the role {step.role}"
+        f"{UNVERIFIED}: {step.name}: no test has run the vendor's own files by the role {step.role}"
         for step in plan.steps
         if step.role in unverified_roles()
     ]

@@ -16,6 +16,7 @@ from doctor.errors import DoctorError, RemoteError
 from doctor.facts import Facts
 from doctor.provision.driver.sets import DriverState
 from doctor.provision.goal import FileRecord, Goal
+from doctor.provision.npu.sets import NpuState
 from doctor.provision.target import LOCAL, Target
 from doctor.resources import resource
 
@@ -76,6 +77,7 @@ class State(Struct, frozen=True, kw_only=True):
     image: tuple[str, ...] = ()
     container: tuple[str, ...] = ()
     driver: DriverState | None = None
+    npu: NpuState | None = None
 
     def runs(self, goal: Goal) -> bool:
         """True if the engine runs as that goal says, with that very configuration."""
@@ -124,6 +126,10 @@ def read_state(target: Target, goal: Goal, deep: bool = False) -> State:
         from doctor.provision.driver.ask import read_driver_state
 
         return read_driver_state(target, goal)
+    if goal.npu is not None:
+        from doctor.provision.npu.ask import read_npu_state
+
+        return read_npu_state(target, goal)
     models = {}
     if goal.model is not None:
         models[goal.model.path] = msgspec.to_builtins(goal.model.files)

@@ -42,6 +42,7 @@ WANTED = {
     "onnxruntime-cuda",
     "mlx",
     "nvidia-driver",
+    "ascend-driver",
 }
 
 

@@ -34,6 +34,7 @@ PYTHON = "/usr/bin/python3"
 ELSEWHERE = {
     "reboot", "container_engine", "engine_container", "nvidia_driver", "driver_hold",
     "repositories", "hook", "persistence", "fabric_manager", "nvidia_container_toolkit", "dcgm",
+    "ascend_note",
 }  # fmt: skip
 HERE = ("python_env", "engine_venv", "model", "service", "timers", "monitoring", "verify")
 TIMER = """\

@@ -1,4 +1,4 @@
-"""Steps for machines whose drivers doctor does not change by itself: dnf, Ascend. Pure.
+"""Steps for machines whose drivers doctor does not change by itself: dnf. Pure.
 
 They are made from sourced data and recorded facts, and shown; nothing of them was ever run on such
 a machine, so each says that it is unverified and that a person must carry it out.
@@ -6,15 +6,13 @@ a machine, so each says that it is unverified and that a person must carry it ou
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from doctor.facts import Facts
 from doctor.matrix import Matrix
 from doctor.matrix.packaging import Companion, Repository, Scheme, packaging, repository_for
 from doctor.provision.driver.choose import Wish
 from doctor.provision.driver.names import asked_for, filled
 from doctor.provision.driver.sets import OPEN
-from doctor.provision.step import NEEDS_REBOOT, NONE, PERSON, Step
+from doctor.provision.step import NEEDS_REBOOT, PERSON, Step
 
 UNVERIFIED = "unverified: made from documents, never run on such a machine by doctor's tests"
 _LIST = "/etc/yum.repos.d/doctor-cuda.repo"
@@ -98,75 +96,6 @@ def repository_url(repository: Repository, facts: Facts, matrix: Matrix) -> str:
     domain = packaging(matrix)
     arch = domain.arches.get(facts.host.arch.value or "x86_64", "x86_64")
     return domain.repository_url.format(folder=repository.folder, arch=arch)
-
-
-class Installer(Struct, frozen=True):
-    """A file of the vendor's that lies on the machine, with its hash."""
-
-    path: str
-    sha256: str
-
-
-class AscendFiles(Struct, frozen=True, kw_only=True):
-    """What a person has fetched for NPUs; `creates` is what the toolkit leaves behind."""
-
-    driver: Installer
-    firmware: Installer | None = None
-    cann: tuple[Installer, ...] = ()
-    creates: tuple[str, ...] = ()
-    runtime: Installer | None = None
-
-
-def ascend_steps(facts: Facts, files: AscendFiles) -> tuple[Step, ...]:
-    """NPU driver and firmware, CANN, the runtime for containers, for these facts."""
-    first = facts.ascend.driver.value is None
-    in_vm = facts.host.platform.value == "vm"
-    steps = [] if facts.host.platform.value == "container" else [_npu(files, first, in_vm)]
-    if files.cann:
-        rows = [
-            {"path": item.path, "sha256": item.sha256, "creates": creates}
-            for item, creates in zip(files.cann, files.creates, strict=True)
-        ]
-        steps.append(
-            _by_person(
-                "install_cann",
-                "ascend_cann",
-                f"install {len(rows)} parts of CANN, the toolkit first",
-                {"ascend_cann_installers": rows},
-            )
-        )
-    if files.runtime is not None:
-        steps.append(
-            _by_person(
-                "install_runtime",
-                "ascend_container_runtime",
-                "let containers see the NPUs",
-                {
-                    "ascend_container_runtime_installer": files.runtime.path,
-                    "ascend_container_runtime_sha256": files.runtime.sha256,
-                },
-            )
-        )
-    return tuple(steps)
-
-
-def _npu(files: AscendFiles, first: bool, in_vm: bool) -> Step:
-    """In a virtual machine the firmware is the host's."""
-    firmware = None if in_vm else files.firmware
-    order = "driver, then firmware" if first else "firmware, then driver"
-    return _by_person(
-        "install_npu_driver",
-        "ascend_driver",
-        f"install {'the driver' if firmware is None else order}",
-        {
-            "ascend_driver_installer": files.driver.path,
-            "ascend_driver_sha256": files.driver.sha256,
-            "ascend_driver_firmware": firmware.path if firmware else "",
-            "ascend_driver_firmware_sha256": firmware.sha256 if firmware else "",
-            "ascend_driver_first": first,
-        },
-        undo=NONE,
-    )
 
 
 def _by_person(

@@ -7,33 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
-from doctor.facts import AscendFacts, Facts, Version, missing, seen
+from doctor.facts import Facts, seen
 from doctor.facts.host import HostFacts, OsRelease
-from doctor.facts.reading import Missing
-from doctor.intake.snapshot import read_snapshot
 from doctor.matrix.packaging import schemes_for
 from doctor.provision.driver.choose import Wish
-from doctor.provision.driver.rendered import (
-    UNVERIFIED,
-    AscendFiles,
-    Installer,
-    ascend_steps,
-    dnf_steps,
-)
+from doctor.provision.driver.rendered import UNVERIFIED, dnf_steps
 from doctor.provision.step import Step
 from doctor.resources import resource
 from tests.provision.driver.made import DCGM, MATRIX
 
 KERNEL = "5.14.0-503.11.1.el9_5.x86_64"
-RUN = Installer("/srv/Ascend-hdk-910b-npu-driver_25.5.1_linux-aarch64.run", "a" * 64)
-FIRMWARE = Installer("/srv/Ascend-hdk-910b-npu-firmware_7.8.0.run", "b" * 64)
-FILES = AscendFiles(
-    driver=RUN,
-    firmware=FIRMWARE,
-    cann=(Installer("/srv/Ascend-cann-toolkit_9.0.0_linux-aarch64.run", "c" * 64),),
-    creates=("/usr/local/Ascend/cann-9.0.0",),
-    runtime=Installer("/srv/Ascend-docker-runtime_26.0_linux-aarch64.run", "d" * 64),
-)
 
 
 def fits_its_role(step: Step) -> None:
@@ -81,35 +64,3 @@ def test_dcgm_by_dnf_is_of_the_drivers_cuda_line() -> None:
     fits_its_role(step)
     assert step.variables["dcgm_packages"][0] == "datacenter-gpu-manager-4-cuda13"
     assert step.variables["dcgm_conflicts"] == ["datacenter-gpu-manager"]
-
-
-def test_a_first_npu_driver_goes_before_its_firmware() -> None:
-    bare = Facts(ascend=AscendFacts(driver=missing(Missing.NOT_THERE)))
-    steps = ascend_steps(bare, FILES)
-    for step in steps:
-        fits_its_role(step)
-    assert steps[0].variables["ascend_driver_first"] is True
-    assert steps[0].title == "install driver, then firmware"
-    there = Facts(ascend=AscendFacts(driver=seen(Version.parse("25.2.0"), "x")))
-    assert ascend_steps(there, FILES)[0].title == "install firmware, then driver"
-
-
-@pytest.mark.parametrize(("platform", "titles"), [
-    ("vm", ["install the driver"]), ("container", []),
-])  # fmt: skip
-def test_the_firmware_is_the_hosts(platform: str, titles: list[str]) -> None:
-    facts = Facts(host=HostFacts(platform=seen(platform, "x")))
-    found = ascend_steps(facts, AscendFiles(driver=RUN, firmware=FIRMWARE))
-    assert [step.title for step in found] == titles
-
-
-@pytest.mark.parametrize("host", ["ascend-310p3", "ascend-910b3x8"])
-def test_recorded_hosts_are_upgraded(host: str) -> None:
-    path = f"tests/hosts/{host}/facts.json"
-    with open(path, encoding="utf-8") as file:
-        facts = read_snapshot(file.read(), path)
-    steps = ascend_steps(facts, FILES)
-    assert [step.role for step in steps] == [
-        "ascend_driver", "ascend_cann", "ascend_container_runtime",
-    ]  # fmt: skip
-    assert steps[0].variables["ascend_driver_first"] is False
