@@ -18,7 +18,6 @@ from doctor.matrix import Matrix
 from doctor.profile.lock import read_lock
 
 Say = Callable[[str], None]
-BUILDERS = ("auto", "classic", "buildah")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from doctor.provision.fleet_inventory import FleetHost
 from doctor.provision.fleet_pool import Ended
 from doctor.provision.playbook import Playbook
 
-SERIAL = "1,25%,100%"
 _SIZE = re.compile(r"([1-9][0-9]{0,4})(%?)")
 
 

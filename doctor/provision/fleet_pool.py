@@ -58,7 +58,6 @@ class Pool:
         self.forks, self.limit_s = forks, limit_s
         self.gently, self.limit_bytes = gently, limit_bytes
         self._running: set[subprocess.Popen[bytes]] = set()
-        self._stopped = False
 
     def run(
         self, jobs: Iterable[Job], begins: Callable[[str], None] = lambda _: None

@@ -12,7 +12,7 @@ from doctor.matrix.model import Claim
 from doctor.matrix.ranges import covers, version_of
 from doctor.rules import cards, npus
 from doctor.rules.engine import Case
-from doctor.rules.software import Software, admits, torch_version
+from doctor.rules.software import Software, admits
 
 _REFUSALS = ("unsupported", "removed")
 BACKEND = "attention backend"  # the fact that a claim about one back end leaves open
@@ -268,19 +268,6 @@ def possible(
             known_to = _past(match.claim, newest)
             result.append((replace(match, extrapolated=known_to), all(answers)))
     return result
-
-
-def cuda_of(case: Case) -> Version | None:
-    """CUDA of the torch build, from its version file or its local label ("cu128")."""
-    build = case.scope.torch.value
-    if build is not None and build.cuda.is_known:
-        return build.cuda.value
-    torch = torch_version(case)
-    label = torch.local if torch is not None else ""
-    digits = label.removeprefix("cu")
-    if not label.startswith("cu") or not digits.isdecimal() or len(digits) < 3:
-        return None
-    return Version(f"{digits[:-1]}.{digits[-1]}")
 
 
 def need(judgement: Judgement, what: str) -> None:
