@@ -87,7 +87,7 @@ def deployment_of(
     return Deployment(
         name=profile.name,
         image=locked.image,
-        argv=_arguments(launch) if built else launch.argv,
+        argv=_arguments(launch, _model(profile)) if built else launch.argv,
         keeps_entrypoint=bool(built) or run.keeps_entrypoint,
         port=profile.serving.port,
         host=profile.serving.host,
@@ -132,11 +132,11 @@ def _environment(profile: Profile, launch: LaunchPlan) -> dict[str, str]:
     return {"HOME": WORK, _CACHE: f"{WORK}/huggingface", **own, **profile.serving.env}
 
 
-def _arguments(launch: LaunchPlan) -> tuple[str, ...]:
+def _arguments(launch: LaunchPlan, model: str) -> tuple[str, ...]:
     """What follows the program, which is the entry point of images of our own."""
-    words = launch.row.command
-    program = next((i for i, w in enumerate(words) if w == "{model}" or w[:2] == "--"), len(words))
-    return launch.argv[program:]
+    argv = launch.argv
+    first = next((i for i, w in enumerate(argv) if w == model or w[:2] == "--"), len(argv))
+    return argv[first:]
 
 
 def _in_a_container(profile: Profile, built: str) -> Profile:

@@ -6,87 +6,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from doctor.smoke.known import gguf_file
+from tests.images.built import PREFIX, doctor, health, serving
 from tests.images.conftest import Load
 from tests.images.written import Layer
-from tests.provision.machine import IMAGE, call, docker_engine, install, systemd_image
-from tests.provision.sandbox import free_port
+from tests.provision.machine import call, install
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
-
-# Each worker has its own: tests of this file may run side by side.
-PREFIX = f"doctor-test-built-{os.getpid()}"
-
-
-def doctor(*words: str, status: int = 0) -> str:
-    """Run the command; what it printed."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "doctor", *words], capture_output=True, text=True, check=False
-    )
-    assert answer.returncode == status, answer.stderr[-3000:]
-    return answer.stdout
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Debian's registry on loopback; its address."""
-    if shutil.which("docker-registry") is None:
-        install("docker-registry")
-    folder, address = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{free_port()}"
-    config = folder / "config.yml"
-    config.write_text(
-        f"version: 0.1\nlog: {{level: error}}\nhttp: {{addr: '{address}'}}\n"
-        f"storage: {{filesystem: {{rootdirectory: {folder}/data}}}}\n"
-    )
-    with subprocess.Popen(
-        ["docker-registry", "serve", str(config)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as served:  # fmt: skip
-        yield address
-        served.terminate()
-    shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory, registry: str) -> Iterator[str]:
-    """A Debian with Python, made by debootstrap, in the registry by tag; without host keys."""
-    name, box = f"{registry}/base:bookworm", f"{PREFIX}-base"
-    with docker_engine():
-        systemd_image(tmp_path_factory.mktemp("base"))
-        call("docker", "create", "--name", box, IMAGE, "/nothing")
-        try:
-            command = (
-                f"docker export {box} | tar --delete --wildcards 'etc/ssh/ssh_host_*'"
-                " 'var/lib/apt/lists/*' 'var/cache/apt/*' 'usr/share/doc/*' 'usr/share/locale/*'"
-                " 'usr/share/man/*' 'usr/share/zoneinfo/*'"
-                f" | docker import - {name}"
-            )
-            subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True,
-                           capture_output=True)  # fmt: skip
-        finally:
-            call("docker", "rm", box)
-        call("docker", "push", "-q", name)
-        yield name
-        call("docker", "rmi", "-f", name)
-
-
-@pytest.fixture(scope="module")
-def pinned(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The base by digest, as `doctor image pin` writes it."""
-    lock = tmp_path_factory.mktemp("pins") / "images.lock"
-    words = doctor("image", "pin", base, "-o", str(lock)).split()
-    again = doctor("image", "pin", base, "-o", str(lock))
-    assert words[1] in again
-    assert "published again" not in again
-    return f"{base.rpartition(':')[0]}@{words[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -101,34 +32,9 @@ def built(pinned: str) -> Iterator[str]:
     call("docker", "image", "prune", "-f", "--filter", "label=io.llm-doctor.stage=build")
 
 
-@contextmanager
-def serving(image: str) -> Iterator[tuple[str, int]]:
-    """A container of the image with the known-answer model; its name and port."""
-    port = free_port()
-    name = f"{PREFIX}-{port}"
-    model = gguf_file("q8_0")
-    call("docker", "run", "-d", "--name", name, "--network", "host", "--read-only",
-         "--cap-drop", "ALL", "--tmpfs", "/tmp", "-v", f"{model}:/model.gguf:ro", image,
-         "--model", "/model.gguf", "--alias", "known-answer", "--ctx-size", "2048",
-         "--threads", "1", "--port", str(port))  # fmt: skip
-    try:
-        yield name, port
-    finally:
-        call("docker", "rm", "-f", name)
-
-
-def health(name: str) -> str:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        found = call("docker", "inspect", "-f", "{{.State.Health.Status}}", name).strip()
-        if found != "starting":
-            return found
-        time.sleep(0.5)
-    return "starting"
-
-
 def test_a_known_answer_from_inside_and_a_clean_end(built: str) -> None:
-    with serving(built) as (name, port):
+    words = ("--model", "/model", "--alias", "known-answer", "--ctx-size", "2048", "--threads", "1")
+    with serving(built, gguf_file("q8_0"), *words) as (name, port):
         assert "proven" in doctor("smoke", f"http://127.0.0.1:{port}")
         assert health(name) == "healthy"
         assert call("docker", "exec", name, "id", "-u").strip() == "10001"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import yaml
 
 from doctor.errors import UsageError
 from doctor.images.building import Wish, build
+from doctor.images.context import write_context
 from doctor.images.labels import OWN, REQUIRED, labels_of
 from doctor.images.pins import Pins, pinned_base, read_pins
 from doctor.images.recipe import Recipe, pip_requirement, read_recipe, recipe_names
@@ -60,8 +63,12 @@ def test_the_last_stage(name: str) -> None:
     assert "CMD" not in stage, "arguments are the engine's own"
     assert stage["EXPOSE"] == [str(recipe.spec.port)]
     assert not any(TOOLS.search(line) for line in stage.get("RUN", []))
-    signal = launch_row(recipe.spec.engine, None, load_matrix()).stop_signal
-    assert stage["STOPSIGNAL"] == [signal]
+    row = launch_row(recipe.spec.engine, None, load_matrix())
+    assert stage["STOPSIGNAL"] == [row.stop_signal]
+    if recipe.spec.content == "wheels":
+        assert {f"{name}={value}" for name, value in row.env.items()} <= set(
+            stage["ENV"][0].split()
+        )
 
 
 @pytest.mark.parametrize("name", sorted(WANTED))
@@ -96,6 +103,37 @@ def test_wheels_are_held_to_hashes() -> None:
             assert text.count("==") == len(recipe.lock.packages) > 0
             assert "--hash=sha256:" in text
     assert re.fullmatch(r"pip==[\d.]+ --hash=sha256:[0-9a-f]{64}\n", pip_requirement())
+
+
+# Options that an entry point may give although a profile gives them as well: the last one counts.
+TWICE = {
+    "llamacpp-cpu": {"--host"}, "llamacpp-cuda": {"--host"}, "sglang": {"--host"},
+    "vllm-cpu": {"--enforce-eager"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(WANTED))
+def test_the_entry_point_leaves_the_arguments_to_the_engine(name: str) -> None:
+    words = json.loads(last_stage(read_recipe(name))["ENTRYPOINT"][0])
+    assert {word for word in words if word.startswith("--")} == TWICE.get(name, set())
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("words", "port"), [
+    ("/app/llama-server --host 0.0.0.0", "8080"),
+    ("/app/llama-server --port 9001 --host ::", "9001"),
+    ("/app/llama-server --port=9002", "9002"),
+    ("/app/llama-server --port 1 --port 9003 --alias --port", "9003"),
+])  # fmt: skip
+def test_the_health_check_of_an_image_without_python(words: str, port: str, tmp_path: Path) -> None:
+    (tmp_path / "cmdline").write_text(words.replace(" ", "\0") + "\0")
+    (tmp_path / "curl").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    (tmp_path / "curl").chmod(0o755)
+    script = read_recipe("llamacpp-cuda").programs["llama-health.sh"].decode()
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DOCTOR_PORT": "8080"}
+    env["DOCTOR_CMDLINE"] = str(tmp_path / "cmdline")
+    subprocess.run(["/bin/sh", "-c", script], env=env, check=True)
+    assert f"http://127.0.0.1:{port}/health" in (tmp_path / "asked").read_text()
 
 
 def test_the_health_check_is_plain_python() -> None:
@@ -150,8 +188,10 @@ def test_a_name_that_is_none_lists_those_that_are() -> None:
 
 
 def test_a_recipe_without_a_lock_says_how_to_make_one(tmp_path: Path) -> None:
+    (tmp_path / "Containerfile").touch()
+    recipe = replace(read_recipe("vllm-cpu"), folder=tmp_path)
     with pytest.raises(UsageError) as fault:
-        build(Wish("vllm-cpu", base=f"x@{DIGEST}", builder="buildah"), load_matrix(), print)
+        write_context(recipe, tmp_path)
     assert "doctor profile lock vllm-cpu --python 3.11" in fault.value.hint
 
 

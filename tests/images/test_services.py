@@ -198,3 +198,14 @@ def test_an_image_of_our_own_takes_the_engines_arguments() -> None:
     pod = objects(of_profile(own, "", "k8s", image))["Deployment"]["spec"]["template"]["spec"]
     assert "command" not in pod["containers"][0]
     assert "resources" not in pod["containers"][0]
+
+
+@pytest.mark.parametrize(("name", "first"), [
+    ("tgi-nvidia", ["--model-id", "Qwen/Qwen3-8B", "--hostname"]),
+    ("tensorrt-llm-nvidia", ["Qwen/Qwen3-8B", "--host"]),
+    ("vllm-nvidia-container", ["Qwen/Qwen3-8B", "--host"]),
+])  # fmt: skip
+def test_images_of_our_own_take_what_follows_the_program(name: str, first: list[str]) -> None:
+    image = f"registry.example/x{DIGEST}"
+    service = compose(of_profile(find_profile(name), "", "compose", image))["services"][name]
+    assert service["command"][: len(first)] == first
