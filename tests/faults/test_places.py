@@ -17,7 +17,7 @@ JUDGING = (
     ("fit Qwen/Qwen3-32B --gpu H100 --count 2", (0, 3)),
     ("matrix verify", (0,)),
     (f"scan {ROOT}/tests/binaries/samples", (0,)),
-    (f"diagnose {ROOT}/tests/intake/samples/log_vllm.txt", (1,)),
+    (f"diagnose {ROOT}/tests/intake/samples/log_vllm.txt", (1, 3)),
 )
 WRITING = (
     f"check --facts {OLD_DRIVER} -o json={{}}/report.json",
