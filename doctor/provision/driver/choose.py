@@ -188,9 +188,16 @@ def _beside(scheme: Scheme, wish: Wish, version: str, shelf: Shelf) -> list[Pack
     return [
         *([newest(rows)] if rows else []),
         *_fabric(scheme, wish, version, shelf),
-        *at_one_version(wish.beside, shelf.offers),
-        *at_one_version(wish.monitor.packages if wish.monitor else (), shelf.offers),
+        *_companions(wish.beside, shelf),
+        *_companions(wish.monitor.packages if wish.monitor else (), shelf),
     ]
+
+
+def _companions(names: Sequence[str], shelf: Shelf) -> list[Package]:
+    """What goes beside the driver; it stays as it is where it is there at one version."""
+    there = [p for p in shelf.state.packages if p.name in names]
+    is_whole = len(there) == len(names) and len({p.version for p in there}) == 1
+    return [] if is_whole else at_one_version(names, shelf.offers)
 
 
 def at_one_version(names: Sequence[str], offers: Sequence[Package]) -> list[Package]:

@@ -197,7 +197,7 @@ def _new(profile: Profile, wish: Wish, scene: Scene, busy: bool) -> Draft:
     rows = _rows(answer, scene, offers, names)
     shelf = msgspec.structs.replace(shelf, offers=rows)
     found = on_this_machine(chosen_set(profile, wish, choice, answer, shelf), scene)
-    faults = (*_unoffered_parts(choice, wish), *_faults(choice, wish, scene, answer, busy))
+    faults = _faults(choice, wish, scene, answer, busy)
     blockers = (*faults, *_immovable(found, scene))
     return Draft(driver_goal(found), blockers, notes_of(scene.facts, scene.matrix, failed))
 
@@ -220,15 +220,13 @@ def _rows(
     return more
 
 
-def _unoffered_parts(choice: Choice, wish: Wish) -> tuple[str, ...]:
-    return (*refuse.of_fabric(choice, wish), *refuse.of_monitor(choice, wish))
-
-
 def _faults(
     choice: Choice, wish: Wish, scene: Scene, answer: Simulation, busy: bool
 ) -> tuple[str, ...]:
     may_go = wish.monitor.conflicts if wish.monitor else ()
     return (
+        *refuse.of_fabric(choice, wish),
+        *refuse.of_monitor(choice, wish, scene.state),
         *refuse.of_simulation(answer, choice, scene.state, scene.family, may_go),
         *([] if answer.status else refuse.of_headers(choice, scene.state, answer)),
         *([] if busy or not answer.changes else refuse.of_users(scene.state)),
@@ -237,7 +235,7 @@ def _faults(
 
 def _immovable(found: DriverSet, scene: Scene) -> tuple[str, ...]:
     """Packages whose file nobody has, and room for all files, the way back too."""
-    lost = [p.name for p in (*found.packages, *found.needs) if not p.sha256]
+    lost = [p.name for p in to_install(found, scene.state) if not p.sha256]
     need = sum(p.size for p in (*found.packages, *found.needs, *found.replaced)) * 4 >> 20
     texts = [f"no repository offers {', '.join(lost[:4])} as chosen"] if lost else []
     if scene.state.free_mib and need > scene.state.free_mib:

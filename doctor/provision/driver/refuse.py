@@ -125,9 +125,9 @@ def of_fabric(choice: Choice, wish: Wish) -> Iterator[str]:
         )
 
 
-def of_monitor(choice: Choice, wish: Wish) -> Iterator[str]:
+def of_monitor(choice: Choice, wish: Wish, state: DriverState) -> Iterator[str]:
     """DCGM is wanted, and no repository has its packages for that CUDA line at one version."""
-    asked = {word.partition("=")[0] for word in choice.words}
+    asked = {word.partition("=")[0] for word in choice.words} | {p.name for p in state.packages}
     missing = [n for n in (wish.monitor.packages if wish.monitor else ()) if n not in asked]
     if missing:
         yield f"no repository offers {' and '.join(missing)} at one version, which DCGM needs"

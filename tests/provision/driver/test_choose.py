@@ -180,10 +180,22 @@ def test_what_goes_beside_is_asked_for_at_one_version() -> None:
     assert choice is not None
     assert {f"{name}=1.20.0-1" for name in TOOLKIT} <= set(choice.words)
     assert "datacenter-gpu-manager-4-cuda13=1:4.5.3-1" in choice.words
-    assert not list(of_monitor(choice, wish))
+    assert not list(of_monitor(choice, wish, state()))
     bare = choose(UBUNTU, wish, shelf(state(), rows(*suffixed("580.95.05"))))
     assert bare is not None
-    assert "cuda13 and datacenter-gpu-manager-4-core" in next(of_monitor(bare, wish))
+    assert "cuda13 and datacenter-gpu-manager-4-core" in next(of_monitor(bare, wish, state()))
+
+
+def test_what_goes_beside_and_is_whole_stays_as_it_is() -> None:
+    wish = Wish(branch=580, modules="open", beside=TOOLKIT)
+    offers = rows(*suffixed("580.95.05"), *toolkit("1.20.0-1"))
+    whole, part = rows(*toolkit("1.17.0-1")), rows(*toolkit("1.17.0-1")[1:])
+    stays = choose(UBUNTU, wish, shelf(state(*whole), offers))
+    moves = choose(UBUNTU, wish, shelf(state(*part), offers))
+    assert stays is not None
+    assert moves is not None
+    assert not any("container" in word for word in stays.words)
+    assert {f"{name}=1.20.0-1" for name in TOOLKIT} <= set(moves.words)
 
 
 def test_the_line_of_dcgm_is_that_of_the_branch() -> None:
