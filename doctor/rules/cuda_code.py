@@ -23,6 +23,7 @@ from doctor.rules.cuda_level import level, two_parts
 from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.engine_support import is_below_minimum
 from doctor.rules.gpu_code import Holder, holders
 from doctor.rules.installing import install_build
 from doctor.rules.software import software
@@ -72,6 +73,8 @@ def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> It
     missing = holder.count(Coverage.NONE, card, matrix.tegra)
     if total == 0 or missing < total:
         return
+    if holder.sources and _is_refused(case, matrix, card):
+        return  # that a published build leaves out what its engine refuses is no fault of its own
     if holder.is_assumed and card in matrix.tegra:
         # Jetson indexes serve builds of their own under the same version.
         raise MissingFact(f"GPU code of the installed {holder.name}", Missing.NOT_STATED)
@@ -83,6 +86,13 @@ def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> It
         sources=holder.sources,
         severity=_severity(case, matrix, holder),
     )
+
+
+def _is_refused(case: Case, matrix: Matrix, card: ComputeCapability) -> bool:
+    try:
+        return is_below_minimum(case, matrix, card)
+    except NotApplicable:
+        return False
 
 
 def _severity(case: Case, matrix: Matrix, holder: Holder) -> Severity | None:

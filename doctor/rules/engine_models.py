@@ -13,8 +13,9 @@ from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, Severity, rule
 from doctor.rules.model_facts import architecture_names, stated_architectures
 from doctor.rules.settings import fold
-from doctor.rules.software import Software, admits, engine, installed, shared_pin
+from doctor.rules.software import Software, admits, engine, installed, shared_pin, software
 
+_PLUGINS = {"vllm-ascend": "vllm"}
 # Class names of transformers; types and names of files are too free to say that one is unknown.
 _CLASS = re.compile(r"[A-Z]\w*For(?:CausalLM|ConditionalGeneration)")
 
@@ -36,13 +37,27 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     names = architecture_names(case, matrix)
     if not names:
         raise MissingFact("model architecture", Missing.NOT_STATED)
-    found = engine(case, matrix)
+    found = _registry_of(matrix, engine(case, matrix))
     faults = [
         fault
         for subject in (found, *_transformers(case, matrix, found, names))
         for fault in _unknown_models(case, matrix, subject, names)
     ]
     yield from faults or _in_no_release(case, matrix, found)
+
+
+def _registry_of(matrix: Matrix, found: Software) -> Software:
+    """The engine whose registry counts: a plug-in of the same version number has its host's."""
+    if found.name not in _PLUGINS or any(matrix.claims(found.name, "model")):
+        return found
+    if found.version is None or not found.version.is_exact or found.beyond:
+        return found
+    # 0.9.2rc1 goes with 0.9.2; a later patch (0.7.3.post1) may bring models of newer hosts.
+    number = ".".join(map(str, found.version.release[:3]))
+    if not re.fullmatch(re.escape(number) + r"(?:rc\d+)?", found.version.public):
+        return found
+    host = software(matrix, _PLUGINS[found.name], Version(number), found.at)
+    return host if host.is_settled else found
 
 
 def _in_no_release(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
@@ -99,9 +114,13 @@ def _unknown_models(
     case: Case, matrix: Matrix, subject: Software, names: list[str]
 ) -> Iterator[Fault]:
     folded = {fold(name) for name in names}
-    for match in matrix.claims(subject.name, "model"):
-        claim = match.claim
-        if fold(claim.key) not in folded or not _is_outside(subject, claim):
+    claims = [match.claim for match in matrix.claims(subject.name, "model")]
+    # What its maker calls a model, where no architecture of it is known: qwen2.5-vl, deepseek-v3.2.
+    squeezed = {_squeezed(name) for name in names}
+    by_name = not any(fold(claim.key) in folded for claim in claims)
+    for claim in claims:
+        is_meant = _base(claim.key) in squeezed if by_name else fold(claim.key) in folded
+        if not is_meant or not _is_outside(subject, claim):
             continue
         yield Fault(
             _unknown_text(subject, claim),
@@ -111,6 +130,17 @@ def _unknown_models(
             severity=Severity.WARNING if _may_fall_back(case, matrix, subject) else None,
         )
         return
+
+
+def _squeezed(name: str) -> str:
+    """A name in letters and figures alone: "qwen2.5-vl" and "Qwen2_5_VL" are qwen25vl."""
+    return re.sub(r"-exp$|[^a-z0-9]", "", name.lower())
+
+
+def _base(architecture: str) -> str:
+    """The squeezed name of a class without its task; "" for one of another kind of model."""
+    match = _CLASS.fullmatch(architecture)
+    return _squeezed(architecture.rpartition("For")[0]) if match else ""
 
 
 def _unknown_text(subject: Software, claim: Claim) -> str:

@@ -44,6 +44,12 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise found.unknown()
 
 
+def is_below_minimum(case: Case, matrix: Matrix, capability: ComputeCapability) -> bool:
+    """Tell whether every version that the engine may be asks for more than this capability."""
+    floors = _floors(case, matrix, engine(case, matrix))
+    return bool(floors) and all(capability < floor.capability for floor in floors)
+
+
 @dataclass(frozen=True)
 class _Floor:
     """The lowest capability that one version supports, with the row that says so."""

@@ -120,15 +120,26 @@ def _known(case: Case, matrix: Matrix) -> Iterator[Holder]:
 def _pinned_torch(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
     """The torch that the engine's release brings, where nobody stated another one.
 
-    Only for a build of the project's own: who compiles an engine chooses the torch too.
+    Only for a build of the project's own: who compiles an engine chooses the torch too. What
+    no CUDA build of that torch holds is not there; of the default one that is only likely,
+    for an index or an image may have brought another.
     """
     pin = re.fullmatch(r"==\s*([\d.]+)", shared_pin(found, "torch"))
     if pin is None or not (found.is_settled and found.is_public_build) or found.beyond:
         return
     brought = software(matrix, "torch", Version(pin[1]), found.at)
-    for holder in of_software(case, matrix, brought) if brought.is_settled else ():
-        fact = Evidence(f"{found.label} brings torch {pin[1]}: {holder.evidence.fact}", found.at)
-        yield replace(holder, is_assumed=True, evidence=fact)
+    arch = case.facts.host.arch.value
+    builds = [v for row in brought.rows for v in row.variants if v.cuda and _on(v, arch)]
+    if not brought.is_settled or not builds or not all(v.targets for v in builds):
+        return
+    targets = dict.fromkeys(t for v in builds for t in v.targets if _is_gpu(t))
+    fact = Evidence(f"{found.label} brings torch {pin[1]}, built for {' '.join(targets)}", found.at)
+    kernels = (Kernels(tuple(map(CodeTarget.parse, targets))),)
+    yield Holder("torch", kernels, fact, is_assumed=True, version=brought.version,
+                 sources=tuple(brought.rows[0].source))  # fmt: skip
+    if case.scope.kind not in ("container", "image"):
+        plain = of_software(case, matrix, brought)
+        yield from (replace(holder, is_core=False, is_assumed=True) for holder in plain)
 
 
 def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:

@@ -20,7 +20,9 @@ _UNSET = ("", "none", "auto", "null", "default")
 # "30B-A3B": the parameters that are active of a mixture of experts.
 _ACTIVE = re.compile(r"\d+b-a\d+(?:\.\d+)?b", re.IGNORECASE)
 _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
-_NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
+_NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|fp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
+# Words in names of repositories for formats that engines know by another name.
+_METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4"}
 _PUBLISHED = ("mxfp4",)  # models that exist in this format only
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 
@@ -68,6 +70,8 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
             fault = refusal(matrix, found, setting, result, f"quantization {name}")
             if not is_sure and result.refused and result.refused.claim.value == "removed":
                 continue  # a word in a name is not the engine's name of a method
+            if not is_sure and method in _METHOD_OF_WORD.values() and not result.refused:
+                continue
             if fault is not None and not _has_plugin(case, result):
                 seen = (*fault.evidence, Evidence(f"quantization {name}", at))
                 keep = is_sure or fault.severity is Severity.INFO
@@ -90,7 +94,8 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
             return fold(declared), work.model.at, True
         named = _NAMED.search(model_name(case))
         if named is not None:
-            return named[1].lower(), "name of the model", False
+            word = named[1].lower()
+            return _METHOD_OF_WORD.get(word, word), "name of the model", False
         row = known_model(matrix, model_name(case))
         if row is None or row.quantization not in _PUBLISHED:
             raise

@@ -177,7 +177,8 @@ def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     # Ollama's library names a model and, behind a colon, its size or format.
     library = named.partition(":")[0]
     plain = [plain_name(text) for text in dict.fromkeys((named, library)) if text]
-    families = [_SIZED.sub("", text).replace("-", "") for text in plain if _SIZED.search(text)]
+    families = [_SIZED.sub("", text) for text in plain if _SIZED.search(text)]
+    families += [text.replace("-", "") for text in families]
     return [*names, *([typed[1]] if typed else []), *plain, *families]
 
 
