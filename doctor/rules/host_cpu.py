@@ -35,13 +35,25 @@ def instructions_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the flags are not known, or the engine was compiled on this machine.
     Sources: build scripts and issue threads of the engines (claims in the matrix).
     """
-    yield from each((lambda: _by_binaries(case), lambda: _by_claims(case, matrix)))
+    yield from each((lambda: _by_binaries(case, matrix), lambda: _by_claims(case, matrix)))
 
 
-def _lacks(case: Case, flags: Iterable[str]) -> list[str]:
+def _of_model(case: Case, matrix: Matrix) -> tuple[str, ...]:
+    """Flags that a processor of this name has not, where its own list was not read."""
+    cpu = case.facts.host.cpu
+    if cpu.flags.is_known and not cpu.flags.partial:
+        return ()
+    name = (cpu.model.value or "")[:200]
+    rows = (match.claim.data for match in matrix.claims("cpu", "cpu-model") if name)
+    row = next((r for r in rows if re.search(str(r["name"]), name, re.IGNORECASE)), {})
+    return tuple(map(str, row.get("lacks", ())))
+
+
+def _lacks(case: Case, matrix: Matrix, flags: Iterable[str]) -> list[str]:
     """Which of these flags the processor is known to lack; raises if nothing is known of one."""
     cpu = case.facts.host.cpu
-    missing = [flag for flag in flags if flag in (cpu.lacks.value or ())]
+    stated = (*(cpu.lacks.value or ()), *_of_model(case, matrix))
+    missing = [flag for flag in flags if flag in stated]
     if missing:
         return missing
     have = cpu.flags.known("host.cpu.flags")
@@ -52,12 +64,12 @@ def _lacks(case: Case, flags: Iterable[str]) -> list[str]:
     return [flag for flag in flags if flag not in have]
 
 
-def _by_binaries(case: Case) -> Iterator[Fault]:
+def _by_binaries(case: Case, matrix: Matrix) -> Iterator[Fault]:
     asking = [b for b in case.scope.binaries.value or () if b.isa]
     if not asking:
         raise NotApplicable("no binary tells which instructions it needs")
     for binary in asking:
-        missing = _lacks(case, binary.isa)
+        missing = _lacks(case, matrix, binary.isa)
         if missing:
             fact = Evidence(f"{binary.path} needs {' '.join(binary.isa)}", binary.path)
             yield _fault(case, binary.package or binary.path, missing, fact, ())
@@ -66,13 +78,13 @@ def _by_binaries(case: Case) -> Iterator[Fault]:
 def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     claims = [m for m in covering(matrix, found, "isa") if m.claim.value == "required"]
-    setting = _implied(case, settings(case, matrix)[0])
+    setting = _implied(case, matrix, settings(case, matrix)[0])
     states = [(match, holds(match.claim, setting)) for match in claims]
     asked = [(match, state) for match, state in states if state is not False]
     if not asked:
         raise NotApplicable(f"no instruction set is known that {found.name} needs")
     for match, state in asked:
-        missing = _lacks(case, _flags(match))
+        missing = _lacks(case, matrix, _flags(match))
         if missing:
             fault = _fault(case, found.label, missing, found.evidence, (match,))
             # Whether the build in question is the one that needs them is not known.
@@ -80,10 +92,10 @@ def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
             return
 
 
-def _implied(case: Case, setting: Setting) -> Setting:
-    """Names of x86 flags tell the architecture where it was not stated."""
+def _implied(case: Case, matrix: Matrix, setting: Setting) -> Setting:
+    """Names of x86 flags, or of its processors, tell the architecture where it was not stated."""
     cpu = case.facts.host.cpu
-    names = (*(cpu.flags.value or ()), *(cpu.lacks.value or ()))
+    names = (*(cpu.flags.value or ()), *(cpu.lacks.value or ()), *_of_model(case, matrix))
     is_x86 = any(name.startswith(("avx", "sse", "fma", "amx")) for name in names)
     return replace(setting, arch=setting.arch or "x86_64") if is_x86 else setting
 
