@@ -53,8 +53,18 @@ def read(host: Host) -> Reading[tuple[EngineProcess, ...]]:
         engine = engine_of(argv)
         if engine:
             found[pid] = EngineProcess(pid, engine, argv, title=title_of(argv))
-    top = host.stat("/").value if found else None
-    return seen(tuple(_placed(host, p, top) for p in _mains(host, found)), "/proc")
+    if not found:
+        return seen((), "/proc")
+    here = _Here(host.stat("/").value, _container_at(host, "self"))
+    return seen(tuple(_placed(host, p, here) for p in _mains(host, found)), "/proc")
+
+
+@dataclass(frozen=True)
+class _Here:
+    """Where the one who looks is: its root folder and its own container, "" for none."""
+
+    top: Optional[FileStat]
+    container: str
 
 
 def _mains(host: Host, found: dict[int, EngineProcess]) -> Iterator[EngineProcess]:
@@ -97,11 +107,16 @@ def _names_model(argv: tuple[str, ...]) -> bool:
     return any(word.partition("=")[0] in _MODEL_OPTIONS for word in argv[1:])
 
 
-def _placed(host: Host, process: EngineProcess, top: Optional[FileStat]) -> EngineProcess:
-    """The process with the container that it runs in, or the Python that runs it."""
+def _placed(host: Host, process: EngineProcess, here: _Here) -> EngineProcess:
+    """The process with the container that it runs in, or the Python that runs it.
+
+    What runs in the container from which it is looked at runs on this host.
+    """
     pid = process.pid
-    container = container_of(host.read_text(f"/proc/{pid}/cgroup", 1 << 14).value or "")
-    if not container and _has_own_root(host, pid, top):
+    container = _container_at(host, str(pid))
+    if container == here.container:
+        container = ""
+    if not container and _has_own_root(host, pid, here.top):
         container = f"process-{pid}"
     return replace(
         process, container=container, python="" if container else _interpreter(host, process)
@@ -132,6 +147,10 @@ def parse_cmdline(text: str) -> tuple[str, ...]:
     """Read /proc/PID/cmdline: arguments that end in NUL; a title is padded with blanks."""
     words = tuple(text.rstrip("\0").split("\0")) if text.strip("\0") else ()
     return (words[0].rstrip(" "),) if len(words) == 1 else words
+
+
+def _container_at(host: Host, process: str) -> str:
+    return container_of(host.read_text(f"/proc/{process}/cgroup", 1 << 14).value or "")
 
 
 def container_of(cgroup: str) -> str:

@@ -14,7 +14,7 @@ from doctor.probes.engine_names import engine_of
 from doctor.probes.environment import allowed
 from doctor.probes.launch_arguments import hide_secrets, parse_arguments
 from doctor.probes.local import LocalHost
-from doctor.probes.processes import parse_parent
+from doctor.probes.processes import parse_parent, read
 from doctor.probes.rooted import RootedHost
 from doctor.probes.workloads import read as read_workloads
 from tests.probes.written import write_host
@@ -252,6 +252,16 @@ def test_an_engine_in_a_container(tmp_path: Path) -> None:
     assert (box.shm_mib.value, box.image.require_cuda.value) == (64, "cuda>=12.8")
     assert box.python.value is not None
     assert str(box.python.value.version) == "3.12.3"
+
+
+def test_an_engine_in_the_container_from_which_it_is_looked_at(tmp_path: Path) -> None:
+    command = "/opt/venv/bin/python3\0-m\0vllm.entrypoints.openai.api_server\0"
+    files = {"/proc/12/cmdline": command, "/proc/12/cgroup": CGROUP, "/proc/self/cgroup": CGROUP}
+    (process,) = read(write_host(tmp_path, files)).value or ()
+    assert (process.container, process.python) == ("", "/opt/venv/bin/python3")
+    other = CGROUP.replace("ab12", "cd34")
+    (process,) = read(write_host(tmp_path, {**files, "/proc/self/cgroup": other})).value or ()
+    assert process.container.startswith("ab12")
 
 
 def test_a_container_that_may_not_be_looked_into(tmp_path: Path) -> None:
