@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.provision.machine import may_mount
 
 ROOT = Path(__file__).parent.parent.parent
 OLD_DRIVER = str(ROOT / "examples/old-driver.yaml")
@@ -91,7 +92,5 @@ class Person:
 @functools.cache
 def need_mounts() -> None:
     """Skip where this user may not mount anything in a namespace of its own."""
-    trial = [*ALONE, "mount", "-t", "tmpfs", "none", str(SEEN_AS)]
-    has = shutil.which(ALONE[0]) is not None
-    if not has or subprocess.run(trial, capture_output=True, check=False).returncode:
+    if not may_mount():
         pytest.skip("mounts of one's own need root (unshare --mount)")

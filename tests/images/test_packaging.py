@@ -26,7 +26,8 @@ def _unpack_wheel(path: Path, into: Path) -> Path:
 
 def _unpack_source(path: Path, into: Path) -> Path:
     with tarfile.open(path) as archive:
-        archive.extractall(into, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # not before 3.11.4
+        archive.extractall(into)  # noqa: S202 - our own
     return next(into.iterdir())
 
 

@@ -17,6 +17,7 @@ import pytest
 from doctor.errors import UsageError
 from doctor.probes import zipapp, zipapp_pruning
 from tests.fakes import hosts, nvml
+from tests.provision.machine import may_mount
 
 ROOT = Path(__file__).parent.parent.parent
 ISOLATED = ("-I", "-S")
@@ -174,6 +175,8 @@ def old_debian() -> Path:
         pytest.skip("debootstrap and chroot need root")
     if not shutil.which("debootstrap"):
         pytest.skip("debootstrap is not installed")
+    if not may_mount():
+        pytest.skip("the tree is mounted read-only, which needs the right to mount")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = cache / "llm-doctor" / RELEASE
     if not (root / "ready").exists():

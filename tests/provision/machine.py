@@ -143,6 +143,8 @@ def _start() -> None:
     """Start an engine that belongs to nobody's process; its number is in DATA/pid."""
     if _listens(SOCKET):
         _none("there is a socket of a Docker engine that does not answer")
+    if not may_mount():
+        _none("an engine needs the right to mount, which this container has not")
     if shutil.which("dockerd") is None:
         install("docker.io")
     command = ["setsid", "--fork", "dockerd", "--data-root", f"{DATA}/data", "--exec-root",
@@ -154,6 +156,14 @@ def _start() -> None:
         if time.monotonic() > until:
             _none((DATA / "dockerd.log").read_text()[-300:])
         time.sleep(0.2)
+
+
+def may_mount() -> bool:
+    """Whether mounts of one's own can be made: root on a machine can, in most containers not."""
+    if shutil.which("unshare") is None:
+        return False
+    trial = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
 
 
 def _listens(path: Path) -> bool:
