@@ -13,6 +13,8 @@ from pathlib import Path
 from tests.provision.machine import call, install
 
 ROOT = Path(__file__).parent.parent.parent
+SUITES = ("bookworm", "trixie")
+PYTHON = ("python3", "python3-venv")
 # What this machine needs to reach its package index: a newcomer's machine has its own.
 SITE = ("/etc/resolv.conf", "/etc/ssl/certs", "/usr/share/ca-certificates", "/etc/pip.conf")
 VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE", "UV_INDEX_URL")
@@ -111,9 +113,3 @@ def copy_project(to: Box) -> None:
     command = ["docker", "exec", "-i", "--user", to.user, "--workdir", to.home, to.name,
                "tar", "-xf", "-"]  # fmt: skip
     subprocess.run(command, input=archive, check=True)
-
-
-def built_wheel(folder: Path, python: str) -> Path:
-    """The wheel of this checkout."""
-    call(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT))
-    return next(folder.glob("*.whl"))
