@@ -50,10 +50,8 @@ def test_applied_restarted_drifted_taken_back(box: Sandbox, debian: Machine) -> 
 
     other = box.apply_on(debian.by_docker, box.profile(length=1024))
     assert other.status == 0, other.err
-    began = time.monotonic()
     back = box.run_on(debian.by_docker, "rollback", profile)
     assert back.status == 0, back.err
-    assert time.monotonic() - began < 60
     assert _comes_up(box, debian, profile)
 
 
