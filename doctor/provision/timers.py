@@ -38,6 +38,31 @@ RandomizedDelaySec={spread_s}
 [Install]
 WantedBy=timers.target
 """
+# Of the system's units: they read the machine, and write figures of the service.
+# ProtectKernelModules is not here, for it hides the modules that a check looks at.
+_HARDENING = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateMounts=yes
+ProtectControlGroups=yes
+ProtectKernelTunables=yes
+ProtectHostname=yes
+RestrictSUIDSGID=yes
+RestrictRealtime=yes
+RestrictNamespaces=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @debug @module @mount @obsolete @raw-io @reboot @swap
+SystemCallErrorNumber=EPERM
+CapabilityBoundingSet={rights}
+ReadWritePaths={home}/metrics"""
+# To order a restart; to see what runs, whoever runs it; the kernel's log and NVML beside that.
+_ORDER = "CAP_SYS_ADMIN"
+_LOOK = "CAP_DAC_READ_SEARCH CAP_SYS_PTRACE"
+_EXAMINE = f"{_LOOK} CAP_SYSLOG CAP_SYS_ADMIN"
 _PYTHON = "/usr/bin/python3 -I"
 _SPREAD_S = 300
 _SPECIAL = re.compile(r"[^A-Za-z0-9/._+-]")
@@ -92,7 +117,7 @@ def _restart(profile: Profile, row: Launch, place: Place) -> list[ManagedFile]:
     text = "restart of the engine when it is idle"
     return [
         ManagedFile(drain, json.dumps(said, indent=1, sort_keys=True) + "\n"),
-        ManagedFile(f"{base}.service", _service(name, text, lines)),
+        ManagedFile(f"{base}.service", _service(place, name, text, lines, _ORDER)),
         # A restart that was missed is not made up for: it would come by day.
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, False, 0)),
     ]
@@ -110,7 +135,7 @@ def _drift(profile: Profile, place: Place) -> list[ManagedFile]:
     text = "is the engine still what was applied?"
     base = f"{place.units}/doctor-{name}-drift"
     return [
-        ManagedFile(f"{base}.service", _service(name, text, lines)),
+        ManagedFile(f"{base}.service", _service(place, name, text, lines, _LOOK)),
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),
     ]
 
@@ -139,7 +164,7 @@ def _check(profile: Profile, place: Place) -> list[ManagedFile]:
     text = "does the machine suit the engine?"
     base = f"{place.units}/doctor-{name}-check"
     return [
-        ManagedFile(f"{base}.service", _service(name, text, lines)),
+        ManagedFile(f"{base}.service", _service(place, name, text, lines, _EXAMINE)),
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),
     ]
 
@@ -154,8 +179,11 @@ def _key(reference: str, scope: str) -> tuple[str, list[str]]:
     return "credential:api-key", [f"LoadCredential=api-key:{place}"]
 
 
-def _service(name: str, text: str, lines: list[str]) -> str:
-    return _SERVICE.format(name=name, text=text, lines="\n".join(lines))
+def _service(place: Place, name: str, text: str, lines: list[str], rights: str) -> str:
+    """A unit; one of a user's manager has no rights that could be taken from it."""
+    own = place.scope == USER
+    held = [] if own else [_HARDENING.format(home=place.home, rights=rights)]
+    return _SERVICE.format(name=name, text=text, lines="\n".join([*lines, *held]))
 
 
 def _timer(name: str, text: str, at: str, is_made_up: bool, spread_s: int) -> str:
