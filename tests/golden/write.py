@@ -20,17 +20,9 @@ from doctor.report.fingerprint import fingerprint
 from tests.golden.shared import FOLDER, fleet, load, names, save
 
 ROOT = FOLDER.parent.parent
-SUFFIXES = {
-    "text": "txt",
-    "json": "json",
-    "sarif": "sarif",
-    "junit": "xml",
-    "markdown": "md",
-    "html": "html",
-    "github": "annotations",
-    "prometheus": "prom",
-    "baseline": "baseline",
-}
+# Of formats that are not named as their files are.
+SUFFIXES = {"text": "txt", "junit": "xml", "markdown": "md", "github": "annotations",
+            "prometheus": "prom"}  # fmt: skip
 _INLINE = re.compile(r"<(style|script)>.*?</\1>", re.DOTALL)
 _HASHES = re.compile(r"'sha256-[^']*'")
 
@@ -78,9 +70,13 @@ def rendered() -> dict[str, str]:
     found = {}
     for name in names():
         for form in FORMATS:
-            found[f"{name}.{SUFFIXES[form]}"] = _lasting(renderer(form)(load(name), Style()))
+            found[f"{name}.{SUFFIXES.get(form, form)}"] = _lasting(
+                renderer(form)(load(name), Style())
+            )
     for form in FLEET_FORMATS:
-        found[f"fleet.{SUFFIXES[form]}"] = _lasting(fleet_renderer(form)(fleet(), Style()))
+        found[f"fleet.{SUFFIXES.get(form, form)}"] = _lasting(
+            fleet_renderer(form)(fleet(), Style())
+        )
     return found
 
 

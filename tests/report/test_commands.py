@@ -86,7 +86,7 @@ def _is_whole(form: str, text: str) -> bool:
     if form == "github":
         return all(line.startswith("::") for line in text.splitlines())
     starts = {"markdown": "## ", "html": "<!doctype html>", "text": ""}
-    return text.startswith(starts[form])
+    return text.startswith(starts.get(form, ""))
 
 
 @pytest.mark.parametrize("form", FORMATS)
