@@ -5,6 +5,7 @@ Source: OCI image layout specification; Docker image specification v1.2 (manifes
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO, Protocol
 
 from doctor.errors import UsageError
 from doctor.images.config import ImageConfig, parse_config
-from doctor.images.streams import Slice
+from doctor.images.streams import Slice, packed_by
 from doctor.images.tar import Kind, Stream, TarReader
 from doctor.named_files import open_named
 
@@ -25,6 +26,9 @@ _MAX_JSON = 8 << 20
 _MOST_MEMBERS = 10_000
 _MOST_LAYERS = 1000
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_BLOB = re.compile(r"blobs/sha256/([0-9a-f]{64})")
+_MAGIC = 6
+_WANTED = "name an image, a file of docker save, or the folder of an OCI layout"
 _ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -86,14 +90,14 @@ class FolderBlobs:
 def open_archive(path: str, stack: ExitStack) -> Layers:
     """Open what a person named; raises UsageError for what holds no image."""
     if os.path.isdir(path):
+        if not os.path.isfile(os.path.join(path, "index.json")):
+            raise UsageError(f"{path} is a folder without index.json", _WANTED)
         return _oci(FolderBlobs(Path(path), stack), path)
     try:
         file = stack.enter_context(open_named(path))
     except OSError as fault:
-        hint = "name an image or an archive of one"
-        raise UsageError(f"{path}: {fault.strerror}", hint) from None
-    if file.read(2) == b"\x1f\x8b":
-        raise UsageError(f"{path} is packed", f"gunzip {path}, and name the tar file")
+        raise UsageError(f"{path}: {fault.strerror}", _WANTED) from None
+    _expect_open(file.read(_MAGIC), path)
     blobs = TarBlobs(file)
     if blobs.open("manifest.json"):
         return _saved(blobs, path)
@@ -103,6 +107,14 @@ def open_archive(path: str, stack: ExitStack) -> Layers:
     return Layers(ImageConfig(ref=path), (whole,))
 
 
+def _expect_open(first: bytes, path: str) -> None:
+    if not first:
+        raise UsageError(f"{path} is empty", "save it again: docker save -o image.tar IMAGE")
+    tool = packed_by(first)
+    if tool:
+        raise UsageError(f"{path} is packed", f"{tool.unpack} {path}, and name the tar file")
+
+
 def _saved(blobs: Blobs, path: str) -> Layers:
     """What `docker save` writes: one entry per image."""
     listed = _json(blobs, "manifest.json", path)
@@ -110,9 +122,12 @@ def _saved(blobs: Blobs, path: str) -> Layers:
         many = len(listed) if isinstance(listed, list) else 0
         raise UsageError(f"{path} holds {many} images", "save one image a file")
     entry = listed[0]
-    tags = entry.get("RepoTags") or [path]
-    config_name, layers = str(entry.get("Config", "")), entry.get("Layers")
-    config = parse_config(_json(blobs, config_name, path), str(tags[0]), _id_of(config_name))
+    tags, layers = entry.get("RepoTags"), entry.get("Layers")
+    tag = next((tag for tag in tags if isinstance(tag, str)), "") if isinstance(tags, list) else ""
+    name = str(entry.get("Config", ""))
+    data = _bytes(blobs, name)
+    stated = _parsed(data, name, path)
+    config = parse_config(stated, tag or path, _digest(data))
     names = [str(name) for name in layers] if isinstance(layers, list) else []
     return Layers(config, tuple(_layers(blobs, names, path)))
 
@@ -161,8 +176,20 @@ def _layers(blobs: Blobs, names: list[str], path: str) -> Iterator[Stream]:
 
 
 def _json(blobs: Blobs, name: str, path: str) -> Any:
+    """A document; one that lies under its digest must have it."""
+    data = _bytes(blobs, name)
+    match = _BLOB.fullmatch(name)
+    if match and data and _digest(data) != f"sha256:{match[1]}":
+        raise UsageError(f"{path}: {name} is not what its name says", "do not use it")
+    return _parsed(data, name, path)
+
+
+def _bytes(blobs: Blobs, name: str) -> bytes:
     file = blobs.open(os.path.normpath(name)) if _is_inside(name) else None
-    data = file.read(_MAX_JSON) if file else b""
+    return file.read(_MAX_JSON) if file else b""
+
+
+def _parsed(data: bytes, name: str, path: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -180,6 +207,5 @@ def _blob(digest: str, path: str) -> str:
     return f"blobs/sha256/{match[1]}"
 
 
-def _id_of(config_name: str) -> str:
-    match = re.search(r"[0-9a-f]{64}", config_name)
-    return f"sha256:{match[0]}" if match else ""
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"

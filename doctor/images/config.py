@@ -13,7 +13,8 @@ _MOST = 1000
 class ImageConfig:
     """The configuration of an image. `digest` is that of its manifest in a registry, or "".
 
-    `id` is the digest of the configuration itself. `health` is the health check's command.
+    `id` is the digest of the configuration itself, `layers` those of the unpacked layers.
+    `health` is the health check's command.
     """
 
     ref: str = ""
@@ -27,6 +28,7 @@ class ImageConfig:
     labels: dict[str, str] = field(default_factory=dict)
     health: tuple[str, ...] = ()
     stop_signal: str = ""
+    layers: tuple[str, ...] = ()
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -39,7 +41,7 @@ def parse_config(data: object, ref: str = "", image_id: str = "", digest: str = 
     top = data if isinstance(data, dict) else {}
     inner: Any = top.get("config") or top.get("Config")
     stated: dict[str, Any] = inner if isinstance(inner, dict) else {}
-    health = stated.get("Healthcheck")
+    health, rootfs = stated.get("Healthcheck"), top.get("rootfs")
     pairs = (text.partition("=") for text in _texts(stated.get("Env")))
     return ImageConfig(
         ref=ref,
@@ -53,6 +55,7 @@ def parse_config(data: object, ref: str = "", image_id: str = "", digest: str = 
         labels=_table(stated.get("Labels")),
         health=_texts(health.get("Test")) if isinstance(health, dict) else (),
         stop_signal=_text(stated.get("StopSignal")),
+        layers=_texts(rootfs.get("diff_ids")) if isinstance(rootfs, dict) else (),
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 600
 _CHUNK = 1 << 20
+_OR_A_FILE = "or name a file: docker (podman) save -o image.tar IMAGE"
 # Never started: an image without a command of its own needs some word here.
 _NO_COMMAND = ["/nothing-of-this-image-is-run"]
 
@@ -52,7 +53,13 @@ def reported() -> Iterator[None]:
             raise RemoteError(f"the container engine says: {words}", "docker info") from None
         # What it could not reach stands deep in the words of three libraries.
         place = os.environ.get("DOCKER_HOST") or "/var/run/docker.sock"
-        raise RemoteError(f"no container engine answers at {place}", "docker info") from None
+        if "PermissionError" in str(fault):
+            raise RemoteError(
+                f"this user may not ask the container engine at {place}", f"sudo, {_OR_A_FILE}"
+            ) from None
+        raise RemoteError(
+            f"no container engine answers at {place}", f"docker info, {_OR_A_FILE}"
+        ) from None
     except (requests.RequestException, OSError) as fault:
         raise RemoteError(f"the container engine does not answer: {fault}", "docker info") from None
 
@@ -67,7 +74,13 @@ def find_image(client: DockerClient, ref: str) -> Image:
         except docker.errors.ImageNotFound:
             raise UsageError(
                 f"the container engine has no image {ref[:200]!r}",
-                f"docker pull {ref[:200]}, or name a file: docker save -o image.tar ...",
+                f"docker pull {ref[:200]}, {_OR_A_FILE}",
+            ) from None
+        except docker.errors.APIError as fault:
+            if fault.status_code != 400:
+                raise
+            raise UsageError(
+                f"{ref[:200]!r} is no image", "write NAME:TAG, NAME@sha256:..., or ./FILE"
             ) from None
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from doctor.errors import UsageError
 from doctor.images.config import ImageConfig
 from doctor.images.reading import LIMIT_S, ignore_progress, is_file, open_image
-from doctor.images.streams import Chunks, Meter, Metered, Progress, unpacked
+from doctor.images.streams import Chunks, Hashed, Meter, Metered, Progress, unpacked
 from doctor.images.tar import BLOCK, Kind, Member, TarReader
 from doctor.images.tree import Entry, ImageTree
 
@@ -51,9 +51,13 @@ class Row:
 
 @dataclass
 class Inventory:
-    """All files by path; `secrets` are words and places of what looks like one."""
+    """All files by path; `secrets` are words and places of what looks like one.
+
+    `layers` are digests of the unpacked layers as they were read, of an archive alone.
+    """
 
     config: ImageConfig
+    layers: list[str] = field(default_factory=list)
     rows: dict[str, Row] = field(default_factory=dict)
     secrets: list[tuple[str, str]] = field(default_factory=list)
 
@@ -91,10 +95,12 @@ def take_inventory(
         meter = Meter(progress, limit_s)
         for layer in layers:
             tree.begin_layer()
-            reader = TarReader(unpacked(Metered(layer, meter)))
+            stream = Hashed(unpacked(Metered(layer, meter)))
+            reader = TarReader(stream)
             for member in reader:
                 meter.name = member.name
                 _take(found, tree.add(member), member, reader)
+            found.layers += [stream.digest()] if is_file(ref) else []
         found.rows = {path: _row(entry) for path, entry in tree.walk()}
     if not is_file(ref):
         found.secrets = sorted({*found.secrets, *_hidden(ref, Meter(progress, limit_s))})

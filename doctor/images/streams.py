@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import zlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
 
 from doctor.errors import UsageError
@@ -82,6 +84,26 @@ class Metered:
         return data
 
 
+class Hashed:
+    """A stream that is read to its end, and then tells the digest of all that passed."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+
+    def read(self, length: int) -> bytes:
+        """The next bytes."""
+        data = self._stream.read(length)
+        self._hash.update(data)
+        return data
+
+    def digest(self) -> str:
+        """Read what is left, and tell."""
+        while self.read(_CHUNK):
+            pass
+        return f"sha256:{self._hash.hexdigest()}"
+
+
 class Meter:
     """Bytes read of one image, against a limit of time."""
 
@@ -105,15 +127,41 @@ class Meter:
             raise UsageError("the image unpacks to more than any real one")
 
 
+@dataclass(frozen=True)
+class Packing:
+    """A form of compression: its first bytes, and the program that takes it away."""
+
+    name: str
+    magic: bytes
+    unpack: str
+
+
+_PACKINGS = (
+    Packing("gzip", b"\x1f\x8b", "gunzip"),
+    Packing("zstd", b"\x28\xb5\x2f\xfd", "unzstd"),
+    Packing("xz", b"\xfd7zXZ\0", "unxz"),
+    Packing("bzip2", b"BZh", "bunzip2"),
+)
+_MAGIC = 6
+
+
+def packed_by(first: bytes) -> Packing | None:
+    """The compression that the first six bytes tell, or None."""
+    return next((form for form in _PACKINGS if first.startswith(form.magic)), None)
+
+
 def unpacked(stream: Stream) -> Stream:
-    """A layer without its compression, which its first bytes tell: gzip, zstd or none."""
-    first = stream.read(4)
-    whole = _Prefixed(first, stream)
-    if first[:2] == b"\x1f\x8b":
-        return Chunks(_gunzip(whole))
-    if first == b"\x28\xb5\x2f\xfd":
-        return Chunks(_unzstd(whole))
-    return whole
+    """A layer without its compression: gzip, zstd or none.
+
+    Raises UsageError for others, which no registry takes.
+    """
+    first = stream.read(_MAGIC)
+    whole, form = _Prefixed(first, stream), packed_by(first)
+    if form is None:
+        return whole
+    if form.name not in ("gzip", "zstd"):
+        raise UsageError(f"a layer is packed with {form.name}", "only gzip and zstd are read")
+    return Chunks((_gunzip if form.name == "gzip" else _unzstd)(whole))
 
 
 class _Prefixed:

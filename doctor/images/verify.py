@@ -105,6 +105,10 @@ def _lock_of(text: str) -> tuple[Lock | None, str]:
 def _digest(found: _Read, wanted: str) -> Point:
     known = [digest for digest in (found.config.digest, found.config.id) if digest]
     words = ", ".join(known) or "it has no digest yet"
+    stated, read = found.config.layers, tuple(found.inventory.layers)
+    if read and known and stated != read:
+        # The configuration has that digest, and its layers are others.
+        return Point("digest", False, f"its layers are not those of {known[-1]}")
     return Point("digest", wanted in known if wanted else None, words)
 
 

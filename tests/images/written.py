@@ -94,7 +94,9 @@ def torch(layer: Layer, version: str, cuda: str) -> Layer:
 
 def save(path: Path, *layers: Layer, config: dict[str, Any] | None = None, tag: str = "") -> Path:
     """Write what `docker save` would write."""
-    settings = {"architecture": "amd64", "os": "linux", "config": config or {}}
+    ids = [f"sha256:{hashlib.sha256(layer.tar()).hexdigest()}" for layer in layers]
+    rootfs = {"type": "layers", "diff_ids": ids}
+    settings = {"architecture": "amd64", "os": "linux", "config": config or {}, "rootfs": rootfs}
     data = json.dumps(settings).encode()
     name = f"{hashlib.sha256(data).hexdigest()}.json"
     listed = [f"{number}/layer.tar" for number in range(len(layers))]
