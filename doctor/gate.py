@@ -6,7 +6,6 @@ never from the working directory: whoever sends a repository must not silence it
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -93,6 +92,8 @@ def _toml(path: Path) -> Any:
 
 def _known_only(data: dict[str, Any]) -> None:
     """Raise ValueError for a key that nothing reads: a misspelt entry must not be silent."""
+    import difflib  # few runs have an ignore list
+
     for record, shape in [(data, Config), *((entry, Ignore) for entry in data.get("ignore", ()))]:
         known = [field.name for field in fields(shape)]
         for key in sorted(set(record) - set(known)):

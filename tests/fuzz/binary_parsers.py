@@ -83,7 +83,7 @@ def _tars() -> Sequence[bytes]:
     made = []
     for mode in ("w", "w:gz"):
         out = io.BytesIO()
-        with tarfile.open(fileobj=out, mode=mode) as archive:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=out, mode=mode) as archive:
             archive.add(SAMPLES / "ptx_only.so", "pkg/ptx_only.so")
             info = tarfile.TarInfo("a" * 200)
             info.pax_headers = {"path": "b" * 300, "size": "3"}
