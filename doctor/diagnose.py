@@ -34,6 +34,7 @@ from doctor.findings import (
     Severity,
     Suspect,
     TargetDiagnosis,
+    Verdict,
     overall,
     verdict_of,
 )
@@ -169,13 +170,23 @@ def conclude(
     primary = next((f for f in findings if f.severity is not Severity.INFO), None)
     return TargetDiagnosis(
         subject=case.workload.id if case.workload else case.scope.id,
-        verdict=verdict_of(primary, outcomes),
+        verdict=_verdict(findings, outcomes, suspicion),
         primary=primary,
         findings=findings,
         missing=_missing(outcomes),
         outcomes=outcomes,
         candidates=_suspects(suspicion) if suspicion else (),
     )
+
+
+def _verdict(
+    findings: tuple[Finding, ...], outcomes: tuple[Outcome, ...], suspicion: Suspicion | None
+) -> Verdict:
+    """As the worst finding says; what a log leaves open between causes is not told."""
+    worst = max(findings, key=lambda f: f.severity.weight, default=None)
+    verdict = verdict_of(worst, outcomes)
+    is_open = suspicion is not None and suspicion.is_open
+    return Verdict.CANNOT_TELL if verdict is Verdict.PASS and is_open else verdict
 
 
 def rank(findings: Iterable[Finding], matrix: Matrix) -> tuple[Finding, ...]:
@@ -224,7 +235,10 @@ def with_log(
         first = replace(chosen, evidence=(*chosen.evidence, evidence), severity=severity)
         return (first, *(f for f in found if f is not chosen))
     spoken = _spoken(suspicion, evidence, matrix, rules)
-    return (spoken, *found) if spoken else found
+    if spoken is None:
+        return found
+    before = serious if suspicion.match.signature.brief else []
+    return (*before, spoken, *(f for f in found if f not in before))
 
 
 def _spoken(
@@ -232,7 +246,7 @@ def _spoken(
 ) -> Finding | None:
     """The finding that rests on the log alone; None if it speaks of no fault of the environment.
 
-    An error where the program printed one, else a warning.
+    An error where the program printed one that has one cause, else a warning.
     """
     candidate = suspicion.candidates[0]
     rung = matrix.causes[candidate.cause].rung
@@ -242,7 +256,7 @@ def _spoken(
     return Finding(
         code=code,
         cause=candidate.cause,
-        severity=Severity.WARNING if suspicion.remark else Severity.ERROR,
+        severity=Severity.WARNING if suspicion.is_hint else Severity.ERROR,
         rung=Rung(rung),
         message=suspicion.match.signature.meaning,
         evidence=(evidence,),

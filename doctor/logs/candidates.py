@@ -26,6 +26,16 @@ class Suspicion:
     remark: bool = False
 
     @property
+    def is_hint(self) -> bool:
+        """The log does not name the cause by itself: nothing failed, or another may be meant."""
+        return self.remark or not self.certain
+
+    @property
+    def is_open(self) -> bool:
+        """Something failed, and which cause it has is not told."""
+        return self.match.signature.brief or not (self.certain or self.remark)
+
+    @property
     def causes(self) -> tuple[str, ...]:
         """Names of the causes that are left."""
         return tuple(dict.fromkeys(candidate.cause for candidate in self.candidates))
@@ -49,7 +59,8 @@ def suspect(
         left = _sort(match.signature.candidates, circumstances)
         if not left:
             continue
-        found = Suspicion(match, tuple(c for c, _ in left), _is_certain(left), remark)
+        hint = remark or match.signature.brief
+        found = Suspicion(match, tuple(c for c, _ in left), _is_certain(left), hint)
         if not (match.signature.consequence and found.causes[0] == _NO_FAULT):
             return found
         wrapper = wrapper or found

@@ -20,7 +20,7 @@ class LogMatch:
     """A signature with the line that shows it (1-based number, and place in the log's plain text).
 
     `remark` tells that the program printed the line as information or a warning, not as
-    an error: it stops nothing, but may be the reason of what follows.
+    an error: it stops nothing, but may be the reason of what follows. So do people's words.
     """
 
     signature: Signature
@@ -60,7 +60,8 @@ class _Search:
 
     def matches(self, signatures: tuple[Signature, ...], engine: str) -> list[LogMatch]:
         """What is found, in the order of the signatures, lines not yet numbered."""
-        asked = (s for s in signatures if not (s.engines and engine) or engine in s.engines)
+        engines = (s for s in signatures if not (s.engines and engine) or engine in s.engines)
+        asked = (s for s in engines if not s.brief or len(self._log.plain) <= _BRIEF)
         placed = ((signature, self._place(signature)) for signature in asked)
         return [self._match(signature, place) for signature, place in placed if place >= 0]
 
@@ -69,7 +70,8 @@ class _Search:
         line = self._log.cut[start:end]
         text = line.strip()
         origin = self._log.origin(start + len(line) - len(line.lstrip()))
-        return LogMatch(signature, text, 0, self._is_remark(start), origin)
+        remark = signature.brief or self._is_remark(start)
+        return LogMatch(signature, text, 0, remark, origin)
 
     def _place(self, signature: Signature) -> int:
         """Where the signature stands, on an error's line rather than a remark's; or -1."""
@@ -118,6 +120,8 @@ def _folded(literal: str) -> str:
     return literal.lower()
 
 
+# A text up to this length may be what a person says of a fault rather than a log.
+_BRIEF = 500
 # Places of one literal that are looked at, and characters that all patterns may read.
 _OCCURRENCES = 64
 _TESTED = 128 << 10

@@ -190,7 +190,8 @@ class Signature(Row, frozen=True, kw_only=True):
 
     One literal of `any` must stand in the text, all of `all`, none of `none`; `pattern`
     must match the line of the literal of `any`. `engines` limits it. `consequence` marks
-    words that only say that something failed before ("engine core failed to start").
+    words that only say that something failed before ("engine core failed to start"),
+    `brief` what people say in their own words: it counts in a short text only, as a hint.
     """
 
     id: str
@@ -200,6 +201,7 @@ class Signature(Row, frozen=True, kw_only=True):
     pattern: str = ""
     engines: tuple[str, ...] = ()
     consequence: bool = False
+    brief: bool = False
     meaning: str = ""
     candidates: tuple[Candidate, ...] = ()
 
