@@ -62,7 +62,7 @@ def command(
 
     if fleet.inventory:
         orders = orders_for("apply", profile, fleet, service, plan_file or check or resume)
-        apply_fleet(ctx, orders, fleet, batches, yes, form)
+        apply_fleet(ctx, orders, fleet, batches, yes, form, verbose)
     asked = service.asked(profile)
     desk = desk_for(asked)
     if resume:

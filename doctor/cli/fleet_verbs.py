@@ -42,8 +42,24 @@ def orders_for(
         raise UsageError(
             "--inventory goes through its machines alone", "leave --on, --ssh-config and files out"
         )
+    if verb != "drift":
+        _expect_lock(profile, service)
     limit = fleet.host_limit or _LIMITS[verb]
     return Orders(verb, profile, service.words(), fleet.forks, limit, RowProgress(sys.stderr))
+
+
+def _expect_lock(profile: str, service: ServiceOptions) -> None:
+    """Say that without a lock machines may get different packages.
+
+    A profile or lock that cannot be read raises UsageError here, and not in every row.
+    """
+    from doctor.profile.read import find_profile
+    from doctor.provision.asked import lock_for
+
+    asked = service.asked(profile)
+    if not asked.wants_driver and lock_for(asked, find_profile(profile), lambda _: None) is None:
+        text = f"no lock of {profile}: each machine gets what its index offers then"
+        click.echo(f"{text}. First: doctor profile lock {profile}", err=True)
 
 
 def _folder(fleet: FleetOptions) -> Path:
@@ -60,15 +76,20 @@ def _hosts(fleet: FleetOptions, folder: Path) -> tuple[FleetHost, ...]:
 
 def _leave(ctx: click.Context, run: FleetRun, folder: Path, form: str, verbose: bool) -> None:
     """Keep the report, print it, and end with its code."""
+    from doctor.provision.fleet_apply import INTERRUPTED
     from doctor.report.fleet_run import render_json, render_text
     from doctor.report.output import emit, terminal_style, write_whole
 
-    write_whole(folder / f"{run.verb}.json", render_json(run))
+    kept = folder / f"{run.verb}.json"
+    write_whole(kept, render_json(run))
     emit(
         render_json(run)
         if form == "json"
         else render_text(run, terminal_style(sys.stdout, verbose))
     )
+    click.echo(f"the rows are kept in {kept}", err=True)
+    if run.stopped == INTERRUPTED:
+        raise KeyboardInterrupt
     ctx.exit(int(run.code))
 
 
@@ -79,6 +100,7 @@ def apply_fleet(
     batches: Batches,
     yes: bool,
     form: str,
+    verbose: bool,
 ) -> None:
     """Plan on all machines, show, ask, then apply in batches; ends the command."""
     from dataclasses import replace
@@ -92,12 +114,12 @@ def apply_fleet(
     _need_files((batches.drain, batches.undrain))
     planned = ask_all(hosts, replace(orders, verb="plan", limit_s=fleet.host_limit or 600.0))
     if not any(row.state == CHANGES for row in planned.rows):
-        _leave(ctx, replace(planned, verb="apply"), folder, form, verbose=False)
-    _confirm(planned, yes)
+        _leave(ctx, replace(planned, verb="apply"), folder, form, verbose)
+    _confirm(planned, yes, verbose)
     hooks = Hooks(folder / "hooks", batches.drain, batches.undrain)
     sure = replace(orders, arguments=(*orders.arguments, "--yes"))
     run = apply_all(hosts, planned, sure, hooks, batches.serial)
-    _leave(ctx, run, folder, form, verbose=False)
+    _leave(ctx, run, folder, form, verbose)
 
 
 def _need_files(paths: tuple[str, str]) -> None:
@@ -110,13 +132,13 @@ def _need_files(paths: tuple[str, str]) -> None:
             raise UsageError(f"{path[:200]}: no such task file", "name a file of Ansible tasks")
 
 
-def _confirm(planned: FleetRun, yes: bool) -> None:
+def _confirm(planned: FleetRun, yes: bool, verbose: bool) -> None:
     """Show the plans and ask; raises UsageError where nobody can answer."""
     from doctor.errors import UsageError
     from doctor.report.fleet_run import render_text
     from doctor.report.output import terminal_style
 
-    click.echo(render_text(planned, terminal_style(sys.stderr)), err=True)
+    click.echo(render_text(planned, terminal_style(sys.stderr, verbose)), err=True)
     if yes:
         return
     if not sys.stdin.isatty():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any
 from doctor.errors import ExitCode
 from doctor.provision.fleet_inventory import FleetHost
 from doctor.provision.fleet_pool import Ended, Job, Pool
+from doctor.provision.journal import GIVEN_UP, SUSPENDED
 from doctor.provision.target import DOCKER, LOCAL, SSH
 
 DONE, CLEAN, CHANGES, REFUSED, DRIFTED = "done", "as wanted", "would change", "refused", "drifted"
@@ -24,6 +26,8 @@ PERSON = "needs a person"
 # What each state of a row adds to the exit code of the fleet.
 CODES = {DONE: 0, CLEAN: 0, CHANGES: 0, REFUSED: 1, DRIFTED: 1, FAILED: 4, AWAY: 3, SLOW: 3,
          LEFT: 4, PERSON: 5}  # fmt: skip
+# What a doctor says of a run that was begun and has no end.
+_UNFINISHED = "is unfinished"
 _AWAY_WORDS = ("No such container", "is not running", "ssh ended with 255", "ended with 255",
                "Cannot connect to the Docker daemon", "no answer within")  # fmt: skip
 
@@ -32,7 +36,8 @@ _AWAY_WORDS = ("No such container", "is not running", "ssh ended with 255", "end
 class Row:
     """What became of one machine. `batch` counts from 1, 0 where there are none.
 
-    `steps` are the titles of what was or would be done, `run` the name of its run.
+    `steps` are the titles of what was or would be done, `run` the name of its run; `again` is
+    the command that takes up what is unfinished there, "" if nothing is.
     """
 
     host: str
@@ -43,6 +48,7 @@ class Row:
     run: str = ""
     seconds: float = 0.0
     batch: int = 0
+    again: str = ""
 
     @property
     def code(self) -> ExitCode:
@@ -83,6 +89,12 @@ class Orders:
         """Ends a doctor that changes a machine so that it can close its journal."""
         return Pool(self.forks, self.limit_s, gently=True)
 
+    def again(self, host: FleetHost) -> str:
+        """The command that takes up an unfinished run on one machine."""
+        own = [word for word in self.arguments if word in ("--user", "--driver")]
+        words = ["doctor", "apply", self.profile, *own, *_way_to(host), "--resume"]
+        return shlex.join(words) if self.verb == "apply" else ""
+
     def job(self, host: FleetHost) -> Job:
         """The doctor of one machine."""
         return Job(host.name, tuple(_command(self, host)))
@@ -91,6 +103,10 @@ class Orders:
 def _command(orders: Orders, host: FleetHost) -> Iterable[str]:
     yield from (sys.executable, "-P" if sys.version_info >= (3, 11) else "-I", "-m", "doctor")
     yield from (orders.verb, orders.profile, *orders.arguments, "--format", "json")
+    yield from _way_to(host)
+
+
+def _way_to(host: FleetHost) -> Iterable[str]:
     if host.target.kind != LOCAL:
         yield from ("--on", host.target.name)
     if host.target.kind == SSH and host.target.ssh_config:
@@ -117,13 +133,16 @@ def row_of(host: FleetHost, ended: Ended, orders: Orders) -> Row:
     """What a doctor that ended says of its machine."""
     bare = Row(host.name, host.target.name, FAILED, seconds=ended.seconds)
     if ended.code is None:
-        return replace(bare, state=SLOW, text=f"not done within {orders.limit_s:g} s")
+        text = f"not done within {orders.limit_s:g} s"
+        return replace(bare, state=SLOW, text=text, again=orders.again(host))
     said = _answer(ended)
     if said is None:
         text = _in_words(_reason(ended.said))
         away = host.target.kind in (SSH, DOCKER) and any(word in text for word in _AWAY_WORDS)
-        return replace(bare, state=AWAY if away else FAILED, text=text)
-    return replace(bare, **_read(orders.verb, said, ended.code))
+        again = orders.again(host) if _UNFINISHED in text else ""
+        return replace(bare, state=AWAY if away else FAILED, text=text, again=again)
+    again = orders.again(host) if said.get("end") in (GIVEN_UP, SUSPENDED) else ""
+    return replace(bare, **_read(orders.verb, said, ended.code), again=again)
 
 
 def _titles(steps: Any) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from doctor.provision.fleet_inventory import FleetHost
 from doctor.provision.fleet_pool import Ended
 from doctor.provision.playbook import Playbook
 
+INTERRUPTED = "interrupted"
+_STAYS = "; it stays drained"
 _SIZE = re.compile(r"([1-9][0-9]{0,4})(%?)")
 
 
@@ -79,7 +81,8 @@ def apply_all(
 ) -> FleetRun:
     """Apply to all machines whose plan has steps. The others keep the row of their plan.
 
-    A machine that failed stays drained: a person looks at it first.
+    A machine that failed stays drained: a person looks at it first. Ctrl-C ends the batch; what
+    is known of its machines is in the rows.
     """
     rows = {row.host: row for row in planned.rows}
     wanted = [host for host in hosts if rows[host.name].state == CHANGES]
@@ -89,14 +92,25 @@ def apply_all(
             left = f"batch {number} was not begun"
             rows.update({h.name: _left(rows[h.name], number, left) for h in batch})
             continue
-        for row in _batch(batch, orders, hooks):
-            rows[row.host] = replace(row, batch=number)
-            orders.tell(rows[row.host])
+        rows.update({h.name: _begun(rows[h.name], number, orders.again(h), hooks) for h in batch})
+        try:
+            for row in _batch(batch, orders, hooks):
+                rows[row.host] = replace(row, batch=number)
+                orders.tell(rows[row.host])
+        except KeyboardInterrupt:
+            stopped = INTERRUPTED
+            continue
         failed = [h.name for h in batch if rows[h.name].state not in (DONE, CLEAN)]
         if failed:
             what = "the canary" if number == 1 and len(batch) == 1 else f"batch {number}"
             stopped = f"{what} did not end well on {', '.join(failed[:10])}"
     return FleetRun("apply", orders.profile, tuple(rows[host.name] for host in hosts), stopped)
+
+
+def _begun(row: Row, number: int, again: str, hooks: Hooks) -> Row:
+    """The row of a machine of which nothing more is heard."""
+    text = "interrupted, maybe in the midst of a step" + _STAYS * bool(hooks.drain)
+    return replace(row, state=FAILED, text=text, steps=(), batch=number, again=again)
 
 
 def _left(row: Row, number: int, text: str) -> Row:
@@ -120,7 +134,6 @@ def _batch(batch: Sequence[FleetHost], orders: Orders, hooks: Hooks) -> Iterator
 def _finished(host: FleetHost, ended: Ended, orders: Orders, hooks: Hooks) -> Row:
     row = row_of(host, ended, orders)
     if row.state not in (DONE, CLEAN):
-        note = "; it stays drained" if hooks.drain else ""
-        return replace(row, text=f"{row.text}{note}")
+        return replace(row, text=row.text + _STAYS * bool(hooks.drain))
     fault = hooks.play("undrain", host)
     return replace(row, state=FAILED, text=fault) if fault else row

@@ -57,9 +57,11 @@ def read_inventory(path: str, limit: str = "", folder: Path | None = None) -> tu
         names.setdefault(name, [])
     hosts = [_host(name, _table(variables.get(name)), tuple(names[name])) for name in names]
     chosen = [host for host in hosts[:_MOST] if _is_chosen(host, limit)]
-    if not chosen:
-        why = f"no host of {path} fits {limit!r}" if limit else f"{path} has no hosts"
-        raise UsageError(why, _HINT)
+    # One that was mistyped among several would leave machines out without a word.
+    lost = [pattern for pattern in _patterns(limit) if not _fits_any(hosts, pattern)]
+    if lost or not chosen:
+        why = f"no host or group of {path} fits {lost[0]!r}" if lost else f"{path} has no hosts"
+        raise UsageError(why if lost or not limit else f"no host of {path} fits {limit!r}", _HINT)
     return tuple(_with_keys(chosen, variables, folder))
 
 
@@ -180,9 +182,18 @@ def _config(said: dict[str, str]) -> str:
     return pairs.get("-F", "")
 
 
+def _patterns(limit: str) -> list[str]:
+    return [part for part in re.split(r"[,:]", limit) if part]
+
+
+def _fits_any(hosts: list[FleetHost], pattern: str) -> bool:
+    plain = pattern.removeprefix("!")
+    return any(fnmatchcase(n, plain) for host in hosts for n in (host.name, *host.groups))
+
+
 def _is_chosen(host: FleetHost, limit: str) -> bool:
     """Whether a pattern names the host or a group of it; one after ! leaves it out."""
-    patterns = [part for part in re.split(r"[,:]", limit) if part]
+    patterns = _patterns(limit)
     names = (host.name, *host.groups)
     wanted = [p for p in patterns if not p.startswith("!")]
     refused = [p[1:] for p in patterns if p.startswith("!")]

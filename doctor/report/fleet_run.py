@@ -21,7 +21,8 @@ def render_text(run: FleetRun, style: Style) -> str:
     """The rows in the order of the inventory, and what they come to."""
     lines = []
     for row in run.rows:
-        batch = f"{row.batch:>3} " if any(r.batch for r in run.rows) else ""
+        number = f"[{row.batch}]" if row.batch else ""
+        batch = f"{number:<5}" if any(r.batch for r in run.rows) else ""
         name = f"{batch}{clean_line(row.host, 60):<{_NAME}} "
         lines.append(f"{name}{_state(row, style)} {_words(row, style)}".rstrip())
         lines += list(_steps(row, style))
@@ -30,7 +31,19 @@ def render_text(run: FleetRun, style: Style) -> str:
     lines += ["", f"{run.verb} {clean_line(run.profile)}, {_hosts(len(run.rows))}: {total}"]
     if run.stopped:
         lines += textwrap.wrap(f"stopped: {clean_line(run.stopped)}", style.width)
+    lines += _to_go_on(run)
     return "\n".join(lines) + "\n"
+
+
+def _to_go_on(run: FleetRun) -> Iterator[str]:
+    """What a person does next: unfinished machines one by one, then the same again."""
+    unfinished = [row for row in run.rows if row.again]
+    for row in unfinished:
+        yield f"unfinished on {clean_line(row.host, 60)}: {clean_line(row.again, 500)}"
+    if unfinished:
+        yield "or undo it there: the same words with rollback in place of apply and no --resume"
+    if run.stopped:
+        yield "then the same command again: machines that are done are left alone"
 
 
 def _hosts(number: int) -> str:
@@ -71,6 +84,7 @@ def render_json(run: FleetRun) -> str:
                 "run": row.run,
                 "seconds": row.seconds,
                 "batch": row.batch,
+                "again": row.again,
             }
             for row in run.rows
         ],

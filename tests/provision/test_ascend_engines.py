@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doctor.cli.main import run
 from doctor.errors import DoctorError, UsageError
 from doctor.facts import ContainerEngine, Facts, Version, seen
 from doctor.findings import Severity
@@ -126,6 +127,16 @@ def test_the_one_judge_stands_in_the_way(name: str, host: str, code: str) -> Non
 def test_devices_are_those_of_the_profile(host: str, changes: dict[str, Any], says: str) -> None:
     found = list(other_devices(profile_of("mindie-ascend", **changes), recorded(host), MATRIX))
     assert (says in found[0]) if says else not found
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ["vllm-ascend", "mindie-ascend"])
+def test_the_resolver_names_the_image_of_the_shipped_profile(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = find_profile(name)
+    run(["resolve", profile.engine.name, "--facts", "tests/hosts/ascend-910b3x8/facts.json"])
+    assert profile.install.image in capsys.readouterr().out.replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", ["vllm-ascend", "mindie-ascend"])

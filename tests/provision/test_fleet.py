@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from doctor.provision.runs import Runs
 from tests.provision.machine import IMAGE, Machine, call, fresh_machine
 from tests.provision.sandbox import Sandbox
 
@@ -167,16 +168,77 @@ def test_a_failing_canary_is_all_that_was_touched(
     assert "demo" not in fleet.run("good5", "sh", "-c", "ls ~/.local/share/doctor || true")
 
 
+def test_the_usual_batches_with_the_canary_by_ssh(
+    fleet: Fleet, box: Sandbox, tmp_path: Path
+) -> None:
+    profile, kept = box.profile(), tmp_path / "kept"
+    hosts = ("shell", "good2", "good3", "good4")
+    on = ("--inventory", str(fleet.inventory), "--limit", ",".join((*hosts, "gone")))
+    two = ("--inventory", str(fleet.inventory), "--limit", "shell,good2")
+    files = ("--lock", box.wheels / "stack.lock", "--offline", box.wheels)
+    assert box.run_on(two, "check", "--keep", tmp_path / "before").status == 0
+    answer = box.run(
+        *("apply", profile, *on, "--yes", "--format", "json", "--keep", kept, *files),
+        *_hooks(tmp_path),
+    )
+    rows = _rows(answer.out)
+    assert {name: (row["state"], row["batch"]) for name, row in rows.items()} == {
+        "shell": ("done", 1), "good2": ("done", 2), "good3": ("done", 3), "good4": ("done", 3),
+        "gone": ("unreachable", 0),
+    }, answer.out  # fmt: skip
+    assert rows["shell"]["target"].startswith("ssh://")
+    assert answer.status == 3, "one machine was not reached"
+    assert json.loads((kept / "apply.json").read_text()) == json.loads(answer.out)
+    _expect_hooks_in_order(tmp_path / "hooks.log", hosts)
+
+    drift = box.run("drift", profile, *two, "--format", "json")
+    assert {row["state"] for row in _rows(drift.out).values()} == {"as wanted"}, drift.out
+    assert box.run_on(two, "check", "--keep", tmp_path / "after").status == 0
+    diff = box.run_on(
+        (), "fleet", "diff", tmp_path / "before", tmp_path / "after", "--format", "json"
+    )
+    engines = [change for change in diff.json["changes"] if "xllamacpp" in str(change)]
+    assert {host for change in engines for host in change["hosts"]} == {"shell", "good2"}, diff.out
+
+
+def _expect_hooks_in_order(log: Path, hosts: tuple[str, ...]) -> None:
+    """Each machine is drained before it is changed, and put back after; batches wait."""
+    lines = log.read_text().splitlines()
+    assert lines[:4] == [
+        f"drain drain-{hosts[0]} applied=False", f"undrain undrain-{hosts[0]} applied=True",
+        f"drain drain-{hosts[1]} applied=False", f"undrain undrain-{hosts[1]} applied=True",
+    ]  # fmt: skip
+    third = hosts[2:]
+    assert lines[4:6] == [f"drain drain-{name} applied=False" for name in third]
+    assert set(lines[6:]) == {f"undrain undrain-{name} applied=True" for name in third}
+
+
+def test_a_machine_that_another_doctor_works_on_is_left_alone(fleet: Fleet, box: Sandbox) -> None:
+    service = f"docker://{fleet.containers['good5']}/demo"
+    on = ("--inventory", str(fleet.inventory), "--limit", "good5")
+    with Runs(box.home / ".local/state/doctor").alone(service):
+        answer = box.run(
+            *("apply", box.profile(), *on, "--yes", "--format", "json"),
+            *("--lock", box.wheels / "stack.lock", "--offline", box.wheels),
+        )
+    (row,) = _rows(answer.out).values()
+    assert (answer.status, row["state"]) == (4, "failed")
+    assert "another doctor works on" in row["text"]
+    assert "demo" not in fleet.run("good5", "sh", "-c", "ls ~/.local/share/doctor || true")
+
+
 def _hooks(folder: Path) -> tuple[str, ...]:
-    """Task files that write down, on this machine, when they are run."""
+    """Task files that write down, on this machine, when they are run and what was there then."""
     words: list[str] = []
     for which in ("drain", "undrain"):
         path = folder / f"{which}.yml"
         path.write_text(
+            "- name: See whether it was changed\n  ansible.builtin.stat:\n"
+            "    path: ~/.local/share/doctor/demo/applied.json\n  register: seen\n"
             "- name: Note it\n  delegate_to: localhost\n  connection: local\n"
             "  ansible.builtin.lineinfile:\n"
             f"    path: {folder}/hooks.log\n    create: true\n    mode: '0600'\n"
-            f"    line: '{which} {which}-{{{{ fleet_host }}}}'\n"
+            f"    line: '{which} {which}-{{{{ fleet_host }}}} applied={{{{ seen.stat.exists }}}}'\n"
         )
         words += [f"--{which}", str(path)]
     return tuple(words)

@@ -19,7 +19,7 @@ from doctor.errors import ExitCode, UsageError
 from doctor.fleet_diff import compare_fleets
 from doctor.provision.apply import Outcome
 from doctor.provision.fleet import CHANGES, DONE, FleetRun, Orders, Row, row_of
-from doctor.provision.fleet_apply import batches, sizes
+from doctor.provision.fleet_apply import INTERRUPTED, Hooks, apply_all, batches, sizes
 from doctor.provision.fleet_inventory import FleetHost, read_inventory
 from doctor.provision.fleet_pool import Ended, Job, Pool
 from doctor.provision.journal import APPLIED, GIVEN_UP, ROLLED_BACK
@@ -132,6 +132,48 @@ def test_batches_are_all_hosts_once_and_in_order(parts: list[str], total: int) -
     cut = list(batches(hosts, ",".join(parts)))
     assert [host for batch in cut for host in batch] == hosts
     assert all(cut)
+
+
+@pytest.mark.parametrize("limit", ["box,typo", "gpu:!typo", "typo"])
+def test_a_mistyped_pattern_among_good_ones_is_told(listed: str, limit: str) -> None:
+    with pytest.raises(UsageError, match=r"fits '!?typo'"):
+        read_inventory(listed, limit)
+
+
+def test_an_unfinished_machine_says_how_it_is_taken_up() -> None:
+    orders = Orders("apply", "my profile.yaml", ("--user", "--lock", "x", "--yes"))
+    host = FleetHost("far", Target(SSH, "10.0.0.7", "root", 2222, "/tmp/ssh config"))
+    wanted = (
+        "doctor apply 'my profile.yaml' --user --on ssh://root@10.0.0.7:2222 "
+        "--ssh-config '/tmp/ssh config' --resume"
+    )
+    said = json.dumps({"end": GIVEN_UP, "failure": "x"}).encode()
+    assert row_of(host, Ended("far", 4, said), orders).again == wanted
+    refusal = b"doctor: run 1 of far is unfinished: it was interrupted at verify"
+    assert row_of(host, Ended("far", 4, b"", refusal), orders).again == wanted
+    assert row_of(host, Ended("far", None), orders).again == wanted
+    back = json.dumps({"end": ROLLED_BACK, "failure": "x"}).encode()
+    assert row_of(host, Ended("far", 4, back), orders).again == ""
+    row = row_of(host, Ended("far", None), orders)
+    text = render_text(FleetRun("apply", "p", (row,), "batch 1 did not end well"), Style(width=200))
+    assert f"unfinished on far: {wanted}" in text
+    assert "the same command again" in text
+
+
+def test_ctrl_c_leaves_a_row_for_every_machine(tmp_path: Path) -> None:
+    class Cut(Orders):
+        def pool(self) -> Pool:
+            raise KeyboardInterrupt
+
+    hosts = [FleetHost(name, Target(DOCKER, name)) for name in ("a", "b", "c")]
+    orders = Cut("apply", "p")
+    planned = FleetRun("plan", "p", tuple(Row(h.name, h.target.name, CHANGES) for h in hosts))
+    run = apply_all(hosts, planned, orders, Hooks(tmp_path), "1,100%")
+    assert run.stopped == INTERRUPTED
+    assert [(row.host, row.state) for row in run.rows] == [
+        ("a", "failed"), ("b", "not begun"), ("c", "not begun"),
+    ]  # fmt: skip
+    assert run.rows[0].again == "doctor apply p --on docker://a --resume"
 
 
 def test_the_usual_batches() -> None:
