@@ -31,6 +31,12 @@ _DOCKER = re.compile(r"\bdocker(?: engine)? v?(\d{1,3}\.\d{1,3}\.\d{1,3})\b", re
 _DOCKER_INFO = re.compile(r"\bdocker info\b[:\s]*([^;]{1,80})", re.I)
 _DAEMON_JSON = re.compile(r"\bdaemon\.json\b[^;]{0,40}\bnvidia\b", re.I)
 _RUNTIME = re.compile(r"(?<!no )(?<!without )\b(nvidia|runc|crun|youki)\b", re.I)
+# Engines that cannot hand over a GPU: without the runtime or CDI, or confined to a snap.
+_NO_RUNTIME = re.compile(
+    r"\b(?:without|no|missing|lacks?)\s(?:the\s|any\s|an?\s)?(?:cdi\b|(?:nvidia\s)?runtimeclass|"
+    r"nvidia[- ](?:container[- ])?(?:runtime|toolkit)|nvidia-docker)|\bsnap\b",
+    re.I,
+)
 _IOMMU = (
     ("passthrough", re.compile(r"iommu=pt\b|iommu[^;,.]{0,20}pass-?through", re.I)),
     ("off", re.compile(r"iommu[ =:]{1,3}(?:off|disabled|none)\b|\bno iommu\b", re.I)),
@@ -206,22 +212,37 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
     rootless = "rootless" in prose.lower()
     docker = packages.stack.get("docker") or (version(numbered[1]) if numbered else None)
     runtimes = _runtimes(prose)
-    if not (docker or context or rootless or runtimes.is_known):
+    away = re.search(r"docker desktop", prose, re.I) and _is_linux(report)
+    desktop = "desktop-linux" if away else None
+    if not (docker or context or rootless or runtimes.is_known or desktop):
         return UNSTATED
     named = _DAEMON_JSON.search(prose)
     engine = ContainerEngine(
-        name="docker",
+        name=_engine_named(prose),
         version=reading(docker, "container"),
         runtimes=runtimes,
-        context=reading(context[1] if context else None, "container"),
+        context=reading(context[1] if context else desktop, "container"),
         rootless=reading(rootless or None, "container"),
         config=seen({"runtimes": "nvidia"}, "container", partial=True) if named else UNSTATED,
     )
     return seen(engine, "container")
 
 
+def _engine_named(prose: str) -> str:
+    found = re.search(r"\b(podman|containerd|k3s|cri-o)\b", prose, re.I)
+    return found[1].lower() if found and "docker" not in prose.lower() else "docker"
+
+
+def _is_linux(report: Stated) -> bool:
+    system = os_release(report.table("os").text("distro"), "")
+    known = system is not None and system.id not in ("windows", "macos")
+    return known and not report.table("os").flag("wsl")
+
+
 def _runtimes(prose: str) -> Reading[tuple[str, ...]]:
     """The runtimes that the daemon knows, where a report quotes `docker info`."""
     answer = _DOCKER_INFO.search(prose)
     names = _RUNTIME.findall(answer[1]) if answer else []
+    if not answer and _NO_RUNTIME.search(prose):
+        names = ["runc"]
     return seen(tuple(dict.fromkeys(map(str.lower, names))), "container") if names else UNSTATED

@@ -33,9 +33,17 @@ _IMAGE = re.compile(
 )
 _BARE_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(?::[\w.-]{1,128})?(?![\w/])")
 _CUDA_VERSION = re.compile(r"\bCUDA_VERSION[=: ](\d{1,2}\.[\d.]{1,9})")
-_NO_GPUS = re.compile(r"\b(?:without|no|missing|forgot)\s(?:the\s)?--gpus\b", re.I)
+# What a container was started without, in the words of people.
+_LACKING = r"\b(?:without|no|not|missing|forgot|lacks?|lacking)\s(?:the\s|any\s|an?\s)?"
+_NO_GPUS = re.compile(
+    _LACKING + r"(?:--gpus\b|nvidia\.com/gpu|gpu (?:request|limit|resource)s?|"
+    r"(?:deploy\.)?resources\.reservations|--device[ =]nvidia\.com|--runtime[ =]nvidia)",
+    re.I,
+)
+_NO_SHM = re.compile(_LACKING + r"(?:--ipc|--shm-size|shm_size|ipc: host)", re.I)
+_DOCKER_SHM_MIB = 64
 _SHM = re.compile(
-    r"(?:--shm-size[ =]|shm_size:? ?|/dev/shm:? )(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b", re.I
+    r"(?:--shm-size[ =]|shm_size:? ?|/dev/shm:? |\bshm:? )(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b", re.I
 )
 _PYTHON = re.compile(r"(\d{1,2}(?:\.\d{1,3}){0,2}(?:a|b|rc)?\d{0,3})(t?)\b")
 
@@ -132,6 +140,8 @@ def _shm(report: Stated, runtime: str) -> Reading[int]:
     args = report.table("engine_args")
     found = _SHM.search(runtime)
     size = memory_of(found[1]) if found else memory_of(plain_text(args.data.get("shm_size")))
+    if size is None and _NO_SHM.search(runtime):
+        return seen(_DOCKER_SHM_MIB, "container")
     return reading(size, "container" if found else "engine_args.shm_size")
 
 

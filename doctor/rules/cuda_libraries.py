@@ -13,12 +13,18 @@ from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_level import two_parts
 from doctor.rules.cuda_major import major_of_soname
-from doctor.rules.decide import each, is_absent, need_contents
+from doctor.rules.decide import each, is_absent, missed, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import covering
 from doctor.rules.software import engine
 
-_CUDA_LIBRARY = re.compile(r"lib(?:cu|nv|nccl|tensorrt)")
+_CUDA_LIBRARY = re.compile(r"lib(?:cu(?!rl|ps)|nv|nccl|tensorrt)")
+# Names of libraries, and of packages and products that consist of them.
+_NAMED = re.compile(
+    r"lib(?:cuda|cu(?:blas|dnn|fft|rand|solver|sparse|file)|nv|nccl|tensorrt)[\w.+-]*|"
+    r"cudnn[\d. ]*|cublas[\d. ]*|nccl|tensorrt(?: libraries)?|cuda (?:runtime|libraries)",
+    re.IGNORECASE,
+)
 _DRIVER_LIBRARY = re.compile(r"lib(?:cuda|nvidia-ml|nvcuvid|nvidia-ptxjitcompiler)\.so")
 _TOOLKIT_FOLDER = re.compile(r"/cuda-(\d{1,2}\.\d{1,2})(?:/|$)")
 
@@ -37,7 +43,13 @@ def library_not_found(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: ld.so(8); METADATA of the wheels.
     """
     need_contents(case)
-    yield from each((lambda: _unresolved(case, matrix), lambda: _looked_for(case, matrix)))
+    yield from each(
+        (
+            lambda: _unresolved(case, matrix),
+            lambda: _looked_for(case, matrix),
+            lambda: _missed(case, matrix),
+        )
+    )
 
 
 def _unresolved(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -100,6 +112,22 @@ def _looked_for(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 evidence=(found.evidence, Evidence(f"{match.claim.key} was not found")),
                 remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
                 sources=tuple(match.claim.source),
+            )
+
+
+def _missed(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Libraries, or packages of them, that somebody looked for in vain and told of."""
+    names = missed(case, _NAMED)
+    if not names:
+        raise NotApplicable("nobody missed a CUDA library")
+    found = engine(case, matrix)
+    known = [match.claim.key for match in matrix.claims(found.name, "system-lib")]
+    for name in names:
+        if name not in known:
+            yield Fault(
+                message=f"{name} is not there, and {found.label} was started without it",
+                evidence=(found.evidence, Evidence(f"{name} was not found", "absent")),
+                remedies=(Remedy(f"install the package that carries {name}"),),
             )
 
 

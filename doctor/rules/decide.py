@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from doctor.facts import MissingFact
@@ -50,6 +51,16 @@ def stated_absent(case: Case) -> tuple[str, ...]:
     """Names of things that were looked for, in the scope or on the host, and are not there."""
     stated = (*(case.scope.absent.value or ()), *(case.facts.host.absent.value or ()))
     return tuple(dict.fromkeys(entry.strip() for entry in stated if entry.strip()))
+
+
+def missed(case: Case, words: re.Pattern[str]) -> tuple[str, ...]:
+    """Things of this kind that a person looked for and did not find; the whole name must fit.
+
+    What doctor looks for by itself it finds missing on healthy hosts too.
+    """
+    readings = (case.scope.absent, case.facts.host.absent)
+    stated = [entry for r in readings if r.at == "absent" for entry in r.value or ()]
+    return tuple(dict.fromkeys(e.strip() for e in stated if words.fullmatch(e.strip())))
 
 
 def is_absent(case: Case, name: str) -> bool:

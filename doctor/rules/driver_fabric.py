@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import Device, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
-from doctor.rules.decide import each, is_absent
+from doctor.rules.decide import each, is_absent, missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 
 _SWITCHED = "nvswitch"
@@ -99,7 +100,7 @@ def fabric_manager_not_running(case: Case, matrix: Matrix) -> Iterator[Fault]:
     _switched_cards(case, matrix)
     if not _has_switch(case, matrix):
         case.facts.nvidia.nvswitch.known("nvidia.nvswitch")
-    yield from each((lambda: _not_ready(case), lambda: _modules_missing(case)))
+    yield from each((lambda: _modules_missing(case), lambda: _not_ready(case)))
 
 
 def _not_ready(case: Case) -> Iterator[Fault]:
@@ -134,6 +135,9 @@ def _down(case: Case, state: str, at: str, driver: Version | None) -> Fault:
 
 def _modules_missing(case: Case) -> Iterator[Fault]:
     """A module that somebody looked for and did not find; most hosts need none of these."""
+    if missed(case, _SUBNET):
+        yield _down(case, "its subnet manager (nvlsm) is not there", "absent", None)
+        return
     missing = [m for m in case.facts.host.modules_missing.value or () if m in _IB_MODULES]
     if missing:
         yield Fault(
@@ -156,6 +160,7 @@ def _modules_missing(case: Case) -> Iterator[Fault]:
         )
 
 
+_SUBNET = re.compile(r"nvlsm(?:\.service)?|nvlink5?-\d*|libnvsdm\S*", re.IGNORECASE)
 _IB_MODULES = ("mlx5_core", "mlx5_ib", "ib_umad", "ib_core", "ib_uverbs")
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
-from doctor.rules.decide import each
+from doctor.rules.decide import each, missed
 from doctor.rules.driver_choice import branch_commands, family
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 
 _NOT_LOADED = 9  # NVML_ERROR_DRIVER_NOT_LOADED
+
+
+_NO_DRIVER = re.compile(
+    r"/dev/nvidia(?:\d|ctl)?|/proc/driver/nvidia\S*|nvidia\.ko|"
+    r"nvidia[ -](?:kernel )?(?:driver|module)",
+    re.IGNORECASE,
+)
+_NO_UVM = re.compile(r"/dev/nvidia-uvm(?:-tools)?|nvidia[-_]uvm(?:\.ko)?", re.I)
 
 
 @rule("DRV141", cause="open-module-required", severity=Severity.ERROR)
@@ -101,6 +110,10 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if _nvml_says_so(case):
         yield _unloaded_by_nvml(case)
         return
+    nodes = missed(case, _NO_DRIVER)
+    if nodes and case.scope.kind not in ("container", "image"):
+        yield _without_nodes(case, nodes[0])
+        return
     devices = cards.desktop_cards(case, matrix)
     nvidia = case.facts.nvidia
     stated = "nvidia" in (case.facts.host.modules_missing.value or ())
@@ -116,6 +129,14 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             remedies=(_load_or_install(case, is_installed=on_disk is not None),),
         )
+
+
+def _without_nodes(case: Case, name: str) -> Fault:
+    return Fault(
+        message=f"{name} is not there: no NVIDIA kernel module is loaded",
+        evidence=(Evidence(f"{name} was not found", "absent"),),
+        remedies=(_load_or_install(case, is_installed=case.facts.nvidia.driver.is_known),),
+    )
 
 
 def _nvml_says_so(case: Case) -> bool:
@@ -168,6 +189,10 @@ def no_uvm(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: nvidia_uvm is loaded or part of the kernel, or the list was not read.
     Sources: NVIDIA driver README, nvidia-modprobe; ollama issue 5453.
     """
+    names = missed(case, _NO_UVM)
+    if names:
+        yield _uvm(Evidence(f"{names[0]} was not found", "absent"))
+        return
     cards.desktop_cards(case, matrix)
     yield from each((lambda: _module_missing(case), lambda: _node_missing(case)))
 

@@ -12,6 +12,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Release
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.framework import TORCH_ENGINES
 from doctor.rules.host_libc import distribution
 from doctor.rules.settings import Setting, covering, holds, settings
 from doctor.rules.software import Software, engine, packages
@@ -219,7 +220,9 @@ def _musl_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     domain = matrix.engine(found.name)
-    if case.scope.package(found.name, *(domain.packages if domain else ())) is not None:
+    held = case.scope.package(found.name, *(domain.packages if domain else ()))
+    by_wheel = found.name in TORCH_ENGINES
+    if held is not None and (not by_wheel or _is_in_use(case) or held.location):
         # From an image, a source or the vendor's own packages: it is there.
         raise NotApplicable(f"{found.name} is installed")
     listed = [row for row in found.rows if row.archs]
@@ -236,7 +239,16 @@ def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
         remedies=(*newer, Remedy("or use a container image for it, or compile it here")),
         sources=tuple(listed[0].source),
         extrapolated=found.beyond,
+        # Who names a version may mean to install it, or may have compiled it.
+        severity=Severity.WARNING if held is not None else None,
     )
+
+
+def _is_in_use(case: Case) -> bool:
+    """Tell whether more is stated of the environment than which version is wanted in it."""
+    is_board = case.facts.host.platform.value == "jetson"  # with sources of its own
+    others = (case.scope.torch.is_known, case.scope.binaries.is_known, bool(case.scope.variants))
+    return is_board or any(others) or case.scope.kind in ("container", "image")
 
 
 def _newest_with(case: Case, matrix: Matrix, found: Software, arch: str) -> tuple[Remedy, ...]:

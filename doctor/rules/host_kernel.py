@@ -10,13 +10,16 @@ from doctor.facts import Version
 from doctor.facts.host import DkmsModule
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import each
+from doctor.rules.decide import each, missed
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import covering
 from doctor.rules.software import software
 
+_HEADERS = re.compile(
+    r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}", re.IGNORECASE
+)
 _NVIDIA_DKMS = re.compile(r"nvidia(?:-current|-open|-tesla|-srv)?[\w.-]*", re.IGNORECASE)
 
 
@@ -51,8 +54,23 @@ def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need_bare_host(case, matrix)
     if is_loaded(case):
         raise NotApplicable("the module is loaded")
+    names = missed(case, _HEADERS)
+    if names:
+        yield _no_headers(case, names[0])
+        return
     kernel = case.facts.host.kernel.known("host.kernel")
     yield from each((lambda: _dkms(case, kernel), lambda: _headers(case, kernel)))
+
+
+def _no_headers(case: Case, name: str) -> Fault:
+    kernel = case.facts.host.kernel.value or ""
+    return Fault(
+        message=f"{name} is not installed: the driver's module cannot be built"
+        + (f" for kernel {kernel}" if kernel else ""),
+        evidence=(Evidence(f"{name} was not found", "absent"),),
+        remedies=(_build(case, kernel or "$(uname -r)", None),),
+        sources=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
+    )
 
 
 def _dkms(case: Case, kernel: str) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from doctor.facts import Binary
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import each, is_absent, need_contents
+from doctor.rules.decide import each, is_absent, missed, need_contents
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
@@ -17,8 +17,12 @@ from doctor.rules.software import engine
 
 # Libraries of CUDA, ROCm, CANN, TensorRT and of the frameworks have rules of their own.
 _ACCELERATOR = re.compile(
-    r"lib(?:cu|nv|nccl|torch|c10|caffe2|hip|roc|amd|hsa|ascend|tensorrt|python|shm|mlx|vllm|"
+    r"lib(?:cu(?!rl|ps)|nv|nccl|torch|c10|caffe2|hip|roc|amd|hsa|ascend|tensorrt|python|shm|mlx|vllm|"
     r"ggml|llama|onnxruntime|acl|hccl)"
+)
+_LIBRARY = re.compile(
+    r"lib[a-z0-9][\w.+-]*|openmpi(?:-\w+)*|numactl(?:-\w+)*|mesa-libgl|rdma-core|ffmpeg",
+    re.IGNORECASE,
 )
 # Packages that carry a system library, by family. Source: file lists of the distributions.
 _PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -47,7 +51,13 @@ def system_library_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
         the binaries.
     """
     need_contents(case)
-    yield from each((lambda: _unresolved(case), lambda: _asked_for(case, matrix)))
+    yield from each(
+        (
+            lambda: _unresolved(case),
+            lambda: _asked_for(case, matrix),
+            lambda: _missed(case, matrix),
+        )
+    )
 
 
 def _unresolved(case: Case) -> Iterator[Fault]:
@@ -86,6 +96,19 @@ def _asked_for(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(*own, *fault.remedies),
                 sources=tuple(match.claim.source),
             )
+
+
+def _missed(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Libraries, or packages of them, that somebody looked for in vain and told of."""
+    missing = missed(case, _LIBRARY)
+    names = [n for n in missing if n.startswith("libpython") or not _ACCELERATOR.match(n)]
+    if not names:
+        raise NotApplicable("nobody missed a library")
+    found = engine(case, matrix)
+    known = [match.claim.key for match in matrix.claims(found.name, "system-lib")]
+    for name in names:
+        if not any(key in name for key in known):
+            yield _missing(case, name, found.label, found.evidence)
 
 
 def _missing(case: Case, name: str, user: str, fact: Evidence) -> Fault:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import argument, environment, model_name
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import engine
+
+_MODEL_FILE = re.compile(
+    r".*\.(?:safetensors|gguf|bin|pth?)(?:\.index\.json)?|(?:.*/)?(?:config|generation_config|params|"
+    r"tokenizer\w*|special_tokens_map|vocab)\.(?:json|model|txt)|merges\.txt",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(
+    r"HF_TOKEN|HUGGING_?FACE(?:_HUB)?_(?:API_)?TOKEN|(?:hf|hugging ?face)(?: access)? token", re.I
+)
 
 
 @rule("MDL501", cause="model-incomplete", severity=Severity.ERROR)
@@ -28,6 +39,10 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.workload is None:
         raise NotApplicable("no workload")
+    names = missed(case, _MODEL_FILE)
+    if names:
+        yield _without_files(case, names)
+        return
     config = case.workload.model.known("model files")
     kinds = {
         "missing_files": "are missing",
@@ -53,6 +68,18 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
             )
 
 
+def _without_files(case: Case, names: tuple[str, ...]) -> Fault:
+    return Fault(
+        f"{', '.join(names[:3])} of {model_name(case) or 'the model'} {_is(names)} missing",
+        evidence=(Evidence(f"{names[0]} was not found", "absent"),),
+        remedies=(Remedy("download the model again, whole"),),
+    )
+
+
+def _is(names: tuple[str, ...]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
 @rule("MDL502", cause="model-access", severity=Severity.ERROR)
 def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The model must be fetched, and the workload may not or cannot fetch it.
@@ -68,6 +95,10 @@ def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.workload is None or not model_name(case):
         raise NotApplicable("no model is named")
+    tokens = missed(case, _TOKEN)
+    if tokens:
+        yield _no_access(case, f"{tokens[0]} is not set")
+        return
     if model_name(case).startswith(("/", "./", "~")):
         raise NotApplicable("the model is a folder")
     config = case.workload.model.value or {}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.npu import is_ascend
 from doctor.rules.settings import applicable, settings
@@ -22,6 +23,8 @@ _ABSENT = re.compile(
     r"\b(?:no|without|missing|lacks)\s+(?:the\s+)?(?:(?:--device|-v|--volume|--mount)[ =])?"
     r"((?:/dev/|/usr/local/Ascend/|/usr/local/dcmi)\S*)"
 )
+_NODE = re.compile(r"/dev/(?:davinci|devmm_svm|hisi_hdc)\w*|/usr/local/(?:Ascend/driver|dcmi)\S*|"
+                   r"libascend_hal\.so|libdrvdsmi_host\.so")  # fmt: skip
 _MODE = re.compile(r"\bmode\s*0?([0-7]{3})\b|\b0?([0-7]{3}) (?:\d+|\w+):(?:\d+|\w+)", re.IGNORECASE)
 
 
@@ -85,7 +88,7 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_ascend(case, matrix)
     runtime = case.scope.runtime.value or ""
     mounts = case.scope.mounts
-    said = _ABSENT.findall(runtime)
+    said = [*_ABSENT.findall(runtime), *missed(case, _NODE)]
     if said:
         yield _lacking(case, [text.rstrip(".,;)") for text in said], ())
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from doctor.facts import CodeTarget, OsRelease, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
-from doctor.rules.decide import is_absent
+from doctor.rules.decide import is_absent, missed
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.settings import applicable, possible, settings
@@ -20,10 +21,19 @@ _TOOLS: dict[str, tuple[str, ...]] = {
     "nvcc": ("nvcc", "cuda toolkit", "cuda-toolkit", "cuda_home"),
     "gcc": ("gcc", "cc", "c compiler", "build-essential"),
     "g++": ("g++", "gcc-c++", "c++ compiler"),
-    "python-headers": ("python.h", "python3-dev", "python3-devel", "python-dev"),
+    "python-headers": (
+        "python.h",
+        "python3-dev",
+        "python3-devel",
+        "python-dev",
+        *(f"python3.{n}-{end}" for n in range(8, 16) for end in ("dev", "devel")),
+    ),
+    "ptxas": ("ptxas",),
+    "rustc": ("rustc", "cargo", "rust"),
     "ninja": ("ninja",),
     "cmake": ("cmake",),
 }
+_ANY = re.compile(r".{1,80}")
 _PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "nvcc": {"debian": ("cuda-toolkit",), "rhel": ("cuda-toolkit",)},
     "gcc": {"debian": ("gcc",), "rhel": ("gcc",)},
@@ -71,6 +81,7 @@ def run_time_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
         for found in _compiling(case, matrix)
         for pair in possible(matrix, found, "system-lib", setting)
     ]
+    seen = False
     for found, (match, is_sure) in pairs:
         tool = str(match.claim.data.get("toolchain", ""))
         if not tool or not _is_missing(case, tool) or _prebuilt(case, match):
@@ -78,7 +89,27 @@ def run_time_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if tool == "nvcc" and case.devices and not case.nvidia_devices:
             continue
         fault = _missing_tool(case, found, tool, match)
+        seen = True
         yield fault if is_sure else replace(fault, severity=Severity.WARNING)
+
+    if not seen:
+        yield from _missed_tools(
+            case, matrix, {str(m.claim.data.get("toolchain")) for _, (m, _) in pairs}
+        )
+
+
+def _missed_tools(case: Case, matrix: Matrix, judged: set[str]) -> Iterator[Fault]:
+    """Tools that a person missed, for an engine of which nothing is known about them."""
+    found = engine(case, matrix)
+    names = {n.lower() for n in missed(case, _ANY)}
+    for tool, others in _TOOLS.items():
+        if tool not in judged and found.name != "driver" and not names.isdisjoint((tool, *others)):
+            yield Fault(
+                f"{tool} was missed, and {found.label} may have to be compiled",
+                evidence=(found.evidence, Evidence(f"{tool} is absent", "absent")),
+                remedies=(_install(case, tool),),
+                severity=Severity.WARNING,
+            )
 
 
 def _compiling(case: Case, matrix: Matrix) -> Iterator[Software]:
