@@ -31,11 +31,36 @@ _SINGLE_PATHS = (
 )
 
 
+_PROGRAMS = ("CUDACXX", "TRITON_PTXAS_PATH")
+# Variables of CUDA, torch, OpenMP and ROCm whose values have one form. Sources: CUDA C++
+# Programming Guide, environment variables; torch.utils.cpp_extension; torch CUDA semantics;
+# OpenMP specification; ROCm documentation of HSA_OVERRIDE_GFX_VERSION.
+_FORMS = {
+    "CUDA_VISIBLE_DEVICES": (
+        re.compile(
+            r"(?:(?:-?\d+|(?:GPU|MIG)-[\w/<>-]+|NoDevFiles|none|void)(?:,|$)\s*)*", re.I
+        ),
+        "indices or UUIDs with commas between them",
+    ),
+    "PYTORCH_CUDA_ALLOC_CONF": (
+        re.compile(r"\s*\w+:(?:\[[^\]]*\]|[\w.]+)(?:\s*,\s*\w+:(?:\[[^\]]*\]|[\w.]+))*,?\s*"),
+        "pairs of the form option:value",
+    ),
+    "OMP_NUM_THREADS": (re.compile(r"\s*[1-9]\d*(?:\s*,\s*[1-9]\d*)*\s*"), "a positive number"),
+    "TORCH_CUDA_ARCH_LIST": (
+        re.compile(r"(?:(?:\d{1,2}\.\d[af]?(?:\+PTX)?|[A-Z][a-z]+(?:\+\w+)?|All|Common)[; ,]*)*"),
+        'capabilities such as "8.6;9.0+PTX"',
+    ),
+    "HSA_OVERRIDE_GFX_VERSION": (re.compile(r"\d+\.\d+\.\d+"), "three numbers such as 10.3.0"),
+}
+
+
 @rule("ENG501", cause="env-var-malformed", severity=Severity.ERROR)
 def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A variable that must name one folder holds a list, blanks or quotes.
+    """A variable that must name one folder, or have one form, holds something else.
 
-    What: CUDA_HOME and its like, in the environment of the engine or of its scope.
+    What: CUDA_HOME and its like, which name one folder, and variables whose values have one
+        form (indices, pairs, numbers), in the environment of the engine or of its scope.
     Why: build tools append /bin/nvcc to the text as it is; `export CUDA_HOME=$CUDA_HOME:/x`
         leaves a leading colon and no such file exists.
     How to fix: export the one folder.
@@ -43,7 +68,15 @@ def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: vllm-project/vllm issue 36077; nvcc and torch.utils.cpp_extension.
     """
     for name, value in environment(case, needed=True).items():
-        if name in _SINGLE_PATHS and value and _is_malformed(value):
+        form = _FORMS.get(name)
+        if form is not None and form[0].fullmatch(value) is None:
+            yield Fault(
+                f"{name} is {value!r}; it takes {form[1]}",
+                evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
+                remedies=(Remedy(f"set it to {form[1]}, or unset it", (f"unset {name}",)),),
+                severity=Severity.WARNING if name == "OMP_NUM_THREADS" else None,
+            )
+        if name in _SINGLE_PATHS and value and _is_malformed(value, name in _PROGRAMS):
             clean = next((part for part in value.strip("'\" ").split(":") if part), "")
             yield Fault(
                 f"{name} is {value!r}; it must name one folder",
@@ -52,10 +85,11 @@ def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
             )
 
 
-def _is_malformed(value: str) -> bool:
+def _is_malformed(value: str, is_file: bool) -> bool:
     is_windows_drive = re.match(r"[A-Za-z]:[\\/]", value) is not None
+    is_program = not is_file and re.search(r"/bin(?:/nvcc)?/?$", value) is not None
     return not is_windows_drive and (
-        ":" in value or ";" in value or value != value.strip() or value[0] in "'\""
+        is_program or ":" in value or ";" in value or value != value.strip() or value[0] in "'\""
     )
 
 
