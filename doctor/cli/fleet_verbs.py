@@ -56,8 +56,9 @@ def _expect_lock(profile: str, service: ServiceOptions) -> None:
     from doctor.profile.read import find_profile
     from doctor.provision.asked import lock_for
 
-    asked = service.asked(profile)
-    if not asked.wants_driver and lock_for(asked, find_profile(profile), lambda _: None) is None:
+    asked, wanted = service.asked(profile), find_profile(profile)
+    locked = asked.wants_driver or lock_for(asked, wanted, lambda _: None)
+    if not locked and wanted.install.method == "venv":
         text = f"no lock of {profile}: each machine gets what its index offers then"
         click.echo(f"{text}. First: doctor profile lock {profile}", err=True)
 
