@@ -11,6 +11,7 @@ import stat as modes
 from typing import Any
 
 from doctor.facts import Missing, Reading, missing, seen
+from doctor.probes import followed
 from doctor.probes.host import DiskUsage, FileStat
 
 _MIB = 1 << 20
@@ -26,24 +27,29 @@ def why(error: OSError) -> Missing:
     return Missing.NOT_PERMITTED if error.errno in _FORBIDDEN else Missing.NOT_READABLE
 
 
-def read_text(path: str, at: str, limit: int) -> Reading[str]:
-    """Text of a regular file that is not a link; undecodable bytes are replaced."""
+def read_text(path: str, at: str, limit: int, asked: str = "") -> Reading[str]:
+    """Text of a regular file that is not a link; undecodable bytes are replaced.
+
+    `asked` is the path before its links were followed.
+    """
     try:
         # Looked at before it is opened: opening a device can have effects.
         if not modes.S_ISREG(os.lstat(path).st_mode):
             return missing(Missing.NOT_READABLE, at)
-        return seen(_read(path, limit).decode("utf-8", "replace"), at)
+        return seen(_read(path, limit, asked or path).decode("utf-8", "replace"), at)
     except OSError as error:
         return missing(why(error), at)
     except ValueError:  # a NUL in the path
         return missing(Missing.NOT_THERE, at)
 
 
-def _read(path: str, limit: int) -> bytes:
+def _read(path: str, limit: int, asked: str) -> bytes:
     handle = os.open(path, _FLAGS)
     try:
         if not modes.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
+        if not followed.is_open(handle, asked):
+            raise OSError(errno.EACCES, "a link of another user leads to it")
         chunks = []
         while limit > 0:
             chunk = os.read(handle, min(limit, _MIB))

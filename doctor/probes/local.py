@@ -21,7 +21,7 @@ class LocalHost:
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Text of a regular file, links followed on purpose."""
         real = os.path.realpath(path) if os.path.islink(path) else path
-        return files.read_text(real, path, limit)
+        return files.read_text(real, path, limit, path)
 
     def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
         """Sorted names in a folder."""
