@@ -151,8 +151,15 @@ def _oci(blobs: Blobs, path: str) -> Layers:
 
 
 def _chosen(manifests: Any, path: str) -> str:
-    """The manifest for this machine's architecture, else the first that is an image."""
+    """The manifest for this machine's architecture, else the first that is an image.
+
+    Raises UsageError where images of several names lie side by side.
+    """
     rows = [m for m in manifests if isinstance(m, dict)] if isinstance(manifests, list) else []
+    names = {str(row.get("digest")): _name_of(row) for row in rows if _name_of(row)}
+    if len(names) > 1:
+        some = ", ".join(sorted(names.values()))[:200]
+        raise UsageError(f"{path} holds {len(names)} images: {some}", "save one image a file")
     machine = _ARCHS.get(platform.machine(), platform.machine())
 
     def rank(row: dict[str, Any]) -> int:
@@ -163,6 +170,12 @@ def _chosen(manifests: Any, path: str) -> str:
     if not rows:
         raise UsageError(f"{path} holds no image", "name an archive with one image")
     return str(min(rows, key=rank).get("digest", ""))
+
+
+def _name_of(row: dict[str, Any]) -> str:
+    stated = row.get("annotations")
+    name = stated.get("org.opencontainers.image.ref.name") if isinstance(stated, dict) else ""
+    return name if isinstance(name, str) else ""
 
 
 def _layers(blobs: Blobs, names: list[str], path: str) -> Iterator[Stream]:

@@ -101,6 +101,19 @@ def test_odd_entries_of_a_saved_image_are_left_out(
         assert opened.config.layers == ()
 
 
+def test_a_layout_of_several_images_is_not_guessed_from(tmp_path: Path) -> None:
+    folder = oci(tmp_path / "oci", system().tar())
+    row = json.loads((folder / "index.json").read_text())["manifests"][0]
+    name = "org.opencontainers.image.ref.name"
+    rows = [{**row, "annotations": {name: "a:1"}}, {**row, "annotations": {name: "a:latest"}}]
+    (folder / "index.json").write_text(json.dumps({"manifests": rows}))
+    with read_image(str(folder)) as opened:
+        assert opened.config.digest == row["digest"], "one image under two names"
+    rows.append({"digest": f"sha256:{'0' * 64}", "annotations": {name: "b:1"}})
+    (folder / "index.json").write_text(json.dumps({"manifests": rows}))
+    assert "holds 2 images: a:latest, b:1" in str(fault_of(folder))
+
+
 def test_a_part_that_is_not_what_its_digest_says(tmp_path: Path) -> None:
     folder = oci(tmp_path / "oci", system().tar())
     manifest = json.loads((folder / "index.json").read_text())["manifests"][0]["digest"]
