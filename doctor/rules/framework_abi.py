@@ -11,6 +11,7 @@ from doctor.facts import Binary, Package, Specifier, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.settings import covering
 from doctor.rules.software import Software, admits, packages, software, torch_version
 
 # Starts of mangled names, and of plain ones, by the library that should define them.
@@ -18,6 +19,7 @@ _TORCH_SYMBOLS = ("_ZN3c10", "_ZNK3c10", "_ZN2at", "_ZNK2at", "_ZN5torch", "_ZNK
 _SHOWN = 3
 # Wheels of release pages say in their label what they are for: "+cu12torch2.8cxx11abiTRUE".
 _LABEL = re.compile(r"torch(\d+\.\d+)")
+_ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
 _EXTENSIONS = ("xformers", "flash-attn", "sgl-kernel", "vllm-flash-attn", "auto-gptq")
 
@@ -53,6 +55,7 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
         case.scope.packages.known("packages")
         raise NotApplicable("no torch in this scope")
     for package in packages(case):
+        yield from _other_abi(case, matrix, package, torch)
         spec, sources = _built_for(case, matrix, package)
         if spec and admits(spec, torch) is False:
             yield Fault(
@@ -63,6 +66,24 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 ),
                 remedies=(_reinstall(package.name, torch),),
                 sources=sources,
+            )
+
+
+def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> Iterator[Fault]:
+    """A wheel whose label names the other C++ ABI than that of the torch wheels of the index."""
+    named = _ABI.search(package.version.local if package.version is not None else "")
+    labelled = torch.local == "" or torch.local.startswith("cu1")
+    if named is None or torch.is_prerelease or not labelled:
+        return
+    beside = software(matrix, "torch", torch, case.scope.torch.at)
+    for match in covering(matrix, beside, "cxx11-abi"):
+        if match.claim.value.lower() != named[1].lower():
+            yield Fault(
+                f"{package.name} {package.version} is for a torch with cxx11abi{named[1].upper()}; "
+                f"{torch} of the index has {match.claim.value}",
+                evidence=(Evidence(f"{package.name} {package.version}", package.location),),
+                remedies=(_reinstall(package.name, torch),),
+                sources=match.claim.source,
             )
 
 

@@ -13,7 +13,7 @@ from doctor.matrix.catalogue import Distro
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import covering, holds, settings
-from doctor.rules.software import Software, engine, packages, software
+from doctor.rules.software import Software, engine, software
 
 _MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
 
@@ -137,11 +137,11 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
             fact = Evidence(f"{binary.path} asks for GLIBC_{needed}", binary.path)
             yield Floor(binary.package or binary.path, needed, fact, is_certain=core)
         return
-    for package in packages(case):
+    for package in case.scope.packages.value or ():
         floor = _of_tags(package)
         if floor is not None:
             fact = Evidence(f"{package.name} is tagged {package.tags[0]}", package.location)
-            yield Floor(f"{package.name} {package.version}", floor, fact)
+            yield Floor(f"{package.name} {package.version or ''}".strip(), floor, fact)
     for found in _known_software(case, matrix):
         yield from _of_software(case, matrix, found)
 

@@ -19,6 +19,7 @@ _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "fl
 _UNSET = ("", "none", "auto", "null", "default")
 # "30B-A3B": the parameters that are active of a mixture of experts.
 _ACTIVE = re.compile(r"\d+b-a\d+(?:\.\d+)?b", re.IGNORECASE)
+_FP4 = re.compile(r"[-_. ](?:nv)?fp4(?:a16)?(?=$|[-_. ])", re.IGNORECASE)
 _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
 _NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|fp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
 # Words in names of repositories for formats that engines know by another name.
@@ -113,6 +114,8 @@ def _schemes(case: Case, matrix: Matrix, method: str) -> list[str]:
     config = (case.workload.model.value or {}) if case.workload else {}
     text = f"{model_name(case)} {config.get('quantization_config', '')}"
     bits = re.search(r"'num_bits': '?4\b", text)
+    if _FP4.search(model_name(case)):
+        return ["compressed_tensors_nvfp4"]
     return ["compressed_tensors_w4a16"] if bits or _INT4.search(text) else []
 
 
