@@ -60,7 +60,8 @@ def suspect(
         if not left:
             continue
         hint = remark or match.signature.brief
-        found = Suspicion(match, tuple(c for c, _ in left), _is_certain(left), hint)
+        causes = tuple(candidate for candidate, _ in left)
+        found = Suspicion(match.numbered(log), causes, _is_certain(left), hint)
         if not (match.signature.consequence and found.causes[0] == _NO_FAULT):
             return found
         wrapper = wrapper or found

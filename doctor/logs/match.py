@@ -29,20 +29,23 @@ class LogMatch:
     remark: bool = False
     place: int = 0
 
+    def numbered(self, log: LogText) -> LogMatch:
+        """The same with the number of its line."""
+        return replace(self, number=log.number(self.place))
+
 
 def find_matches(text: str, signatures: tuple[Signature, ...], engine: str = "") -> list[LogMatch]:
     """All signatures of the text: real errors, then remarks, then mere consequences.
 
     Among those of a kind the first line counts, on one line the longest literal.
     """
-    return search(LogText(text), signatures, engine)
+    log = LogText(text)
+    return [match.numbered(log) for match in search(log, signatures, engine)]
 
 
 def search(log: LogText, signatures: tuple[Signature, ...], engine: str = "") -> list[LogMatch]:
-    """As find_matches, of a log that is made ready."""
-    found = _Search(log).matches(signatures, engine)
-    numbers = log.numbers(match.place for match in found)
-    return [replace(match, number=numbers[match.place]) for match in sorted(found, key=_order)]
+    """As find_matches, of a log that is made ready; their lines are not numbered yet."""
+    return sorted(_Search(log).matches(signatures, engine), key=_order)
 
 
 def _order(match: LogMatch) -> tuple[bool, bool, int, int, int]:
@@ -59,7 +62,7 @@ class _Search:
         self._tested = 0
 
     def matches(self, signatures: tuple[Signature, ...], engine: str) -> list[LogMatch]:
-        """What is found, in the order of the signatures, lines not yet numbered."""
+        """What is found, in the order of the signatures."""
         engines = (s for s in signatures if not (s.engines and engine) or engine in s.engines)
         asked = (s for s in engines if not s.brief or len(self._log.plain) <= _BRIEF)
         placed = ((signature, self._place(signature)) for signature in asked)

@@ -1,7 +1,8 @@
 """A log made ready for the search: cut to the lines that may tell, and indexed by its words.
 
-Every step but the selection of lines is one call into C; that selection looks at pieces of
-at least 64 characters. So the cost is bounded by the length of the text, whatever it holds.
+Every step but the selection of lines is one call into C; that selection looks at blocks of
+1024 characters, and at pieces of 64 of those that tell. So the cost is bounded by the length of
+the text, whatever it holds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from itertools import islice
 
 from doctor.facts.model import LOG_LIMIT
 from doctor.intake.text import plain
@@ -22,33 +22,31 @@ AROUND = 512
 # A log up to this length is searched as it is, of a longer one so much of its telling lines.
 WHOLE_LIMIT, TELLING_LIMIT = 96 << 10, 64 << 10
 
-# Of a long log only lines with one of these words are searched: errors say so.
+# Of a long log only lines with one of these words are searched: errors say so. Few, as each
+# is looked for in the whole of it: "mis" is missing, mismatch and permission.
 LANDMARKS = (
     "error",
     "fail",
     "not ",
     "no ",
-    "cannot",
     "can't",
     "exception",
     "fatal",
     "abort",
     "unable",
     "undefined symbol",
-    "unsupported",
+    "support",
     "invalid",
     "insufficient",
-    "only support",
     "requires",
     "out of memory",
     "killed",
     "xid",
-    "mismatch",
+    "mis",
     "denied",
     "refused",
     "hang",
     "too ",
-    "missing",
     "unknown",
     "must be",
     "expected",
@@ -120,20 +118,26 @@ class LogText:
         for edge, offset in edges:
             found = self._edges.get(edge)
             if found is None:
-                return
+                return iter(())
             if ends is None or len(found) < len(ends):
                 rarest, ends = offset, found
+        return self._beginning(literal, rarest, ends or ())
+
+    def _beginning(self, literal: str, before: int, ends: Iterable[int]) -> Iterator[int]:
         startswith = self.lowered.startswith
-        for end in ends or ():
-            if startswith(literal, end - rarest) and end >= rarest:
-                yield end - rarest
+        for end in ends:
+            if startswith(literal, end - before) and end >= before:
+                yield end - before
 
     def _at_words(self, literal: str, key: _Key) -> Iterator[int]:
         """Where words that begin with the literal's longest word continue as it does."""
         first = bisect_left(self._sorted, key.word)
-        words = islice(self._sorted, first, first + _MOST_WORDS)
-        starts = (s for word in words if word.startswith(key.word) for s in self._words[word])
-        for start in sorted(islice(starts, _MOST_PLACES)):
+        starts: list[int] = []
+        for word in self._sorted[first : first + _MOST_WORDS]:
+            if not word.startswith(key.word) or len(starts) >= _MOST_PLACES:
+                break
+            starts += self._words[word][:_MOST_PLACES]
+        for start in sorted(starts):
             if start >= key.offset and self.lowered.startswith(literal, start - key.offset):
                 yield start - key.offset
 
@@ -154,15 +158,9 @@ class LogText:
         piece = bisect_right(self._starts, place) - 1
         return place - self._starts[piece] + self._origins[piece]
 
-    def numbers(self, origins: Iterable[int]) -> dict[int, int]:
-        """The numbers of the lines of places in `plain`."""
-        found: dict[int, int] = {}
-        number, done = 1, 0
-        for origin in sorted(origins):
-            number += self.plain.count("\n", done, origin)
-            found[origin] = number
-            done = origin
-        return found
+    def number(self, origin: int) -> int:
+        """The number of the line of a place in `plain`."""
+        return 1 + self.plain.count("\n", 0, origin)
 
 
 class _Key:
@@ -229,7 +227,7 @@ def _telling(text: str) -> tuple[list[int], list[int], str]:
     if len(text) <= WHOLE_LIMIT:
         return [0], [0], text
     starts, origins, kept, size = [0], [0], [""], 0
-    for begin, end in _pieces(_without_digits(_lowered(text))):
+    for begin, end in _pieces(_folded(text)):
         piece = text[begin:end]
         starts.append(size)
         origins.append(begin)
@@ -241,25 +239,39 @@ def _telling(text: str) -> tuple[list[int], list[int], str]:
 
 
 def _pieces(folded: str) -> Iterator[tuple[int, int]]:
+    """Spans of the pieces that tell; blocks without a landmark are not taken apart."""
     once: set[str] = set()
     twice: set[str] = set()
-    for found in _PIECE.finditer(folded):
-        piece = found[0]
-        if piece in twice:
+    mute: set[str] = set()
+    for block in _BLOCK.finditer(folded):
+        text = block[0]
+        if text in mute:
             continue
-        (twice if piece in once else once).add(piece)
-        if _has_landmark(piece):
-            yield found.span()
+        if not _has_landmark(text):
+            mute.add(text)
+            continue
+        for found in _PIECE.finditer(folded, *block.span()):
+            piece = found[0]
+            if piece in twice:
+                continue
+            (twice if piece in once else once).add(piece)
+            if _has_landmark(piece):
+                yield found.span()
 
 
-# A line, with those before it that are short; one without an end in parts.
+# Lines together, then a line with those before it that are short; one without an end in parts.
+_BLOCK = re.compile(rf"[^\n]{{{LINE_LIMIT}}}|(?s:.{{1,1024}})[^\n]{{0,{LINE_LIMIT}}}\n?")
 _PIECE = re.compile(rf"[^\n]{{{LINE_LIMIT}}}|(?s:.{{1,64}})[^\n]{{0,{LINE_LIMIT}}}\n?")
 
 
-def _without_digits(text: str) -> str:
-    for digit in "123456789":
-        text = text.replace(digit, "0")
-    return text
+def _folded(text: str) -> str:
+    """Small letters of one byte at the same places, digits alike: quick to look through."""
+    return text.encode("ascii", "replace").translate(_FOLD).decode("ascii")
+
+
+_FOLD = bytes.maketrans(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789", b"abcdefghijklmnopqrstuvwxyz000000000"
+)
 
 
 def _has_landmark(lowered: str) -> bool:
