@@ -114,6 +114,11 @@ def _driver(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return spec.admits(driver) if driver and spec else None
 
 
+def _toolkit(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    """Tell whether facts name a CUDA toolkit on the host: where none is named, no."""
+    return bool(c.facts.nvidia.toolkits.value) == (wanted == "yes")
+
+
 def _package(c: Circumstances, wanted: str, name: str) -> Answer:
     if not c.scope.packages.is_known:
         return None
@@ -209,6 +214,7 @@ _TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
     "module": _module,
     "gpu": _gpu,
     "driver": _driver,
+    "toolkit": _toolkit,
     "package": _package,
     "version": _version,
     "arg": _argument,
