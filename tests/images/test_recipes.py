@@ -108,7 +108,7 @@ def test_wheels_are_held_to_hashes() -> None:
 # Options that an entry point may give although a profile gives them as well: the last one counts.
 TWICE = {
     "llamacpp-cpu": {"--host"}, "llamacpp-cuda": {"--host"}, "sglang": {"--host"},
-    "vllm-cpu": {"--enforce-eager"},
+    "tensorrt-llm": {"--host"}, "vllm-cpu": {"--enforce-eager"},
 }  # fmt: skip
 
 
