@@ -29,10 +29,14 @@ _BEGINNING = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[^\n]*\n){0,200}[A-Za-z_][\
 
 
 def _mapping(loader: Any, node: Any) -> dict[str, Any]:
-    return {
-        str(loader.construct_object(key, deep=True)): loader.construct_object(value, deep=True)
-        for key, value in node.value
-    }
+    return {_name(key): loader.construct_object(value, deep=True) for key, value in node.value}
+
+
+def _name(key: yaml.Node) -> str:
+    """The text of a key; a list of lists of aliases would fill the memory as one."""
+    if not isinstance(key, yaml.ScalarNode):
+        raise yaml.MarkedYAMLError(problem="a key that is no text", problem_mark=key.start_mark)
+    return str(key.value)
 
 
 class _LenientLoader(_Loader):  # type: ignore[misc]  # the base is chosen at run time

@@ -165,6 +165,8 @@ class _TextLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.YAMLError(f"line {key.start_mark.line + 1}: a key that is no text")
             if key.value in seen:
                 raise yaml.YAMLError(f"line {key.start_mark.line + 1}: {key.value!r} comes twice")
             seen.add(key.value)
