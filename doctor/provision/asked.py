@@ -126,7 +126,7 @@ def inputs_of(plan_file: str) -> str:
     try:
         found = json.loads(read_named(plan_file))
         return str(found["inputs"])
-    except (OSError, ValueError, KeyError, TypeError) as fault:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as fault:
         raise UsageError(
             f"{plan_file[:200]}: {fault}", "make it with doctor plan --format json"
         ) from None

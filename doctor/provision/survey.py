@@ -181,7 +181,7 @@ def _ask(target: Target, question: dict[str, Any]) -> object:
     command = [REMOTE_PYTHON, "-I", "-", json.dumps(question)]
     try:
         return json.loads(target.run(command, source, PROBE_S))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RemoteError(f"{target.name}: python3 there did not answer in JSON") from None
 
 
