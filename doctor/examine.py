@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from doctor.errors import UsageError
-from doctor.facts import UNSTATED, Facts, Reading, Version
+from doctor.facts import UNSTATED, Facts, Missing, Reading, Version
 from doctor.facts.engines import ENGINE_ORDER
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def _from_files(paths: tuple[str, ...]) -> Gathered:
 
 def host_of(sources: Sources) -> Host:
     """The mounted tree that was named, else this machine; raises UsageError for no folder."""
-    from doctor.probes.local import LocalHost
+    from doctor.probes.local import this_machine
     from doctor.probes.rooted import RootedHost
 
     if not sources.root:
-        return LocalHost()
+        return this_machine()
     try:
         os.listdir(sources.root)
     except (OSError, ValueError) as fault:
@@ -231,7 +231,10 @@ def _scope_at(named: str, host: Host | None, facts: Facts) -> str:
     from doctor.probes.pyenvs import absolute
 
     path = absolute(named, os.getcwd()) if named else ""
-    real = host.real_path(path).value if host and path else path
+    place = host.real_path(path) if host and path else None
+    real = place.value if place else path
+    if place and place.missing is Missing.TIMED_OUT:
+        raise UsageError(f"--python {place.at}", "is the server of that file system up?")
     if not real:
         raise UsageError(f"--python {named!r}: no such file or folder", _PYTHON_HINT)
     homes = {s.root: s.id for s in facts.scopes if s.kind != "host"}

@@ -4,31 +4,51 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Optional
+from functools import lru_cache
+from typing import Any, Optional
 
 from doctor.facts import Missing, Reading, missing, seen
-from doctor.probes import commands, files, sockets
+from doctor.probes import commands, files, mounts, sockets
 from doctor.probes.environment import allowed
 from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat
 
 
 class LocalHost:
-    """This machine, asked without changing it; `search_path` is where programs are looked for."""
+    """This machine, asked without changing it; `search_path` is where programs are looked for.
 
-    def __init__(self, search_path: str = commands.SEARCH_PATH) -> None:
+    What lies on the mounts `silent` is not touched: they do not answer.
+    """
+
+    def __init__(
+        self, search_path: str = commands.SEARCH_PATH, silent: tuple[str, ...] = ()
+    ) -> None:
         self._search_path = search_path
+        self._silent = silent
+
+    def _unanswered(self, path: str) -> Optional[Reading[Any]]:
+        """Why a path is not touched: its file system does not answer. None if it does."""
+        if not self._silent:
+            return None
+        mount = mounts.silent_part(os.path.abspath(path), self._silent)
+        return missing(Missing.TIMED_OUT, f"{path}: {mount} does not answer") if mount else None
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Text of a regular file, links followed on purpose."""
+        unanswered = self._unanswered(path)
+        if unanswered is not None:
+            return unanswered
         real = os.path.realpath(path) if os.path.islink(path) else path
         return files.read_text(real, path, limit, path)
 
     def list_dir(self, path: str) -> Reading[tuple[str, ...]]:
         """Sorted names in a folder."""
-        return files.list_dir(path, path)
+        return self._unanswered(path) or files.list_dir(path, path)
 
     def real_path(self, path: str) -> Reading[str]:
         """The path with all links resolved, if it exists."""
+        unanswered = self._unanswered(path)
+        if unanswered is not None:
+            return unanswered
         try:
             os.stat(path)
             return seen(files.clean_name(os.path.realpath(path)), path)
@@ -39,15 +59,15 @@ class LocalHost:
 
     def link(self, path: str) -> Reading[str]:
         """Where a link leads, as it is written."""
-        return files.link(path, path)
+        return self._unanswered(path) or files.link(path, path)
 
     def stat(self, path: str) -> Reading[FileStat]:
         """Stat of the file that the path leads to."""
-        return files.stat(path, path)
+        return self._unanswered(path) or files.stat(path, path)
 
     def disk(self, path: str) -> Reading[DiskUsage]:
         """Size of the file system that holds `path`."""
-        return files.disk(path, path)
+        return self._unanswered(path) or files.disk(path, path)
 
     def run(self, argv: tuple[str, ...], timeout_s: float = 10.0) -> Reading[CommandResult]:
         """Run a program of the search path with a deadline and a reduced environment."""
@@ -74,8 +94,14 @@ class LocalHost:
         return {**allowed(_environment()), **_working_folder()}
 
     def local_path(self, path: str) -> Optional[str]:
-        """The path itself."""
-        return path
+        """The path itself, or None where nothing answers."""
+        return None if self._unanswered(path) else path
+
+
+@lru_cache(maxsize=1)
+def this_machine() -> LocalHost:
+    """This machine, its mounts tried first: one that is dead would hold this process for ever."""
+    return LocalHost(silent=mounts.silent_mounts())
 
 
 def _environment() -> Mapping[str, str]:

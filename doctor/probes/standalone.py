@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from doctor.facts import Facts, to_wire
 from doctor.probes.collect import Options, collect
-from doctor.probes.local import LocalHost
+from doctor.probes.local import this_machine
 
 _USAGE = "usage: python3 -I -S doctor.pyz [--python PATH]..."
 _NO_CTYPES = (
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     if len(names) != len(paths) or set(names) - {"--python"}:
         print(_USAGE, file=sys.stderr)
         return 2
-    facts = collect(LocalHost(), Options(pythons=tuple(paths)))
+    facts = collect(this_machine(), Options(pythons=tuple(paths)))
     print(json.dumps(to_wire(_with_notes(facts))))
     return 0
 
