@@ -26,7 +26,9 @@ _VARIANT = frozenset(_VARIANT_TEXT.split())
 _SYNONYMS = {"mobile": "laptop", "notebook": "laptop", "maxq": "max", "s": "super"}
 
 _COUNT = re.compile(
-    r"^\s*\d{1,3}\s*[x\u00d7*]\s*(?=[a-z])|(?<=[a-z0-9])\s*[x\u00d7*]\s*\d{1,3}\s*$"
+    # Behind a name a count stands apart or follows a figure: the x of "gtx 970" is none.
+    r"^\s*\d{1,3}\s*[x\u00d7*]\s*(?=[a-z])|"
+    r"(?:(?<=\d)\s*|(?<=[a-z])\s+)[x\u00d7*]\s*\d{1,3}\s*$"
 )
 _SLICE = re.compile(r"\bmig\b.*$|-\d{1,3}[abcq]\b|\b\d{1,2}g\.\d{1,3}gb\b")
 _GLUED = (
