@@ -11,8 +11,10 @@ from doctor.provision.survey import State
 def differences(goal: Goal, state: State) -> Iterator[tuple[str, str, str]]:
     """Kind, subject and text of each part at another version."""
     there = state.npu
-    for part in goal.npu.parts if goal.npu and there else ():
-        if there is not None and not there.has(part):
+    if goal.npu is None or there is None:
+        return
+    for part in goal.npu.parts:
+        if not there.has(part):
             version = there.versions.get(part.kind)
             seen = version or ("not there" if version == "" else "not known")
             yield "npu", part.kind, f"is {seen}, {part.version} was applied"

@@ -88,8 +88,10 @@ def _of_installer(part: NpuPart, state: NpuState, arch: str) -> Iterator[str]:
 
 def stuck(goal: Goal, state: NpuState | None) -> Iterator[str]:
     """Parts that were there before and cannot be had back."""
-    for part in goal.npu.parts if goal.npu and state else ():
-        if not part.path and state is not None and not state.has(part):
+    if goal.npu is None or state is None:
+        return
+    for part in goal.npu.parts:
+        if not part.path and not state.has(part):
             was = f"was {part.version}" if part.version else "was not there"
             yield (
                 f"{part.kind} {was}, and installers cannot be undone: name the older installers "

@@ -6,7 +6,7 @@ toolkit comes before what is laid into it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -134,7 +134,7 @@ def _verify() -> Step:
     )
 
 
-def _why(parts: Sequence[NpuPart] | Any, there: NpuState) -> str:
+def _why(parts: Iterable[NpuPart], there: NpuState) -> str:
     found = []
     for part in parts:
         version = there.versions.get(part.kind)
