@@ -84,7 +84,7 @@ class Memory:
 
 
 def _load(path: str) -> dict[str, Any]:
-    if not _is_trusted_place(os.path.dirname(path)):
+    if not is_trusted_place(os.path.dirname(path)):
         return {}
     try:
         with open(path, "rb", opener=_unfollowed) as file:
@@ -113,7 +113,7 @@ def _store(path: str, value: dict[str, Any]) -> None:
     scratch = f"{path}.{os.getpid()}"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not _is_trusted_place(folder):
+        if not is_trusted_place(folder):
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         data = json.dumps(value, separators=(",", ":")).encode()
@@ -144,7 +144,7 @@ def _remove(path: str) -> None:
         return
 
 
-def _is_trusted_place(folder: str) -> bool:
+def is_trusted_place(folder: str) -> bool:
     """True if no other user can put a file or a link anywhere on the way to `folder`."""
     try:
         place = os.path.realpath(folder)

@@ -48,6 +48,9 @@ def _is_own(status: os.stat_result) -> bool:
 
 def write_compiled(path: Path, payload: bytes, digest: str) -> None:
     """Write a compiled domain whole or not at all; an unwritable folder is no fault."""
+    from doctor.binaries.cache import is_trusted_place
+
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(path, _head(payload, digest) + b"\n" + payload, 0o644)
+        if is_trusted_place(str(path.parent)):
+            replace_file(path, _head(payload, digest) + b"\n" + payload, 0o644)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from doctor.binaries.cache import user_folder
+from doctor.binaries.cache import is_trusted_place, user_folder
 from doctor.errors import ProvisionError, UsageError
 from doctor.provision.goal import digest_of
 from doctor.provision.journal import MOVE_AWAY, Journal, on_disk, read_json
@@ -157,3 +157,8 @@ class Runs:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as fault:
             raise UsageError(f"cannot make {folder}: {fault.strerror}", _WHERE) from None
+        if os.geteuid() == 0 and not is_trusted_place(str(folder)):
+            raise UsageError(
+                f"another user can exchange {folder} while root writes there",
+                "run it with a home of root's own: sudo -H",
+            )

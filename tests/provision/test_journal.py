@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
 from doctor.errors import ProvisionError, UsageError
+from doctor.matrix.cache import write_compiled
 from doctor.provision.journal import APPLIED, BEGIN, DONE, END, STEP, write_durably
 from doctor.provision.runs import Run, Runs
 
@@ -84,3 +86,23 @@ def test_runs_are_private_and_found_by_name(tmp_path: Path) -> None:
     for name in ("../../etc", "20200101-000000-1", ""):
         with pytest.raises(UsageError):
             runs.get(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to fear other users' folders")
+def test_root_keeps_no_runs_in_the_home_of_another(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 12345, 12345)
+    with pytest.raises(UsageError, match="another user can exchange"):
+        Runs(home / "doctor").create()
+    assert not list((home / "doctor").rglob("run.json"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to fear other users' folders")
+def test_root_keeps_no_matrix_in_the_home_of_another(tmp_path: Path) -> None:
+    os.chown(tmp_path, 12345, 12345)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (tmp_path / "cache").symlink_to(victim)
+    write_compiled(tmp_path / "cache" / "vllm.json", b"{}", "x")
+    assert list(victim.iterdir()) == []
