@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import ComputeCapability, Device, Version
 from doctor.findings import Remedy
@@ -15,6 +15,10 @@ from doctor.rules.settings import Setting, applicable, holds, settings
 from doctor.rules.software import Software, engine
 
 _WEIGHTS = ("low", "medium", "moderate", "high", "critical")
+
+
+_CHOICES = ("dtype", "quantization", "kv_cache_dtype", "attention_backend", "tensor_parallel_size",
+            "gpu_memory_utilization")  # fmt: skip
 
 
 @rule("ENG101", cause="cc-below-engine-minimum", severity=Severity.ERROR, gate=True)
@@ -39,9 +43,18 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
             raise found.unknown()
         raise NotApplicable(f"the matrix names no minimum for {found.name}")
     for device in _distinct(devices, matrix):
-        yield from _below(matrix, found, device, floors)
+        for fault in _below(matrix, found, device, floors):
+            # Of an unknown version the newest may refuse the card; who chose a format or a
+            # kernel for it hardly means that one.
+            is_chosen = fault.severity is Severity.WARNING and _has_choice(case)
+            yield replace(fault, severity=Severity.INFO) if is_chosen else fault
     if found.beyond:
         raise found.unknown()
+
+
+def _has_choice(case: Case) -> bool:
+    args = (case.workload.args.value or {}) if case.workload else {}
+    return any(args.get(name) for name in _CHOICES)
 
 
 def is_below_minimum(case: Case, matrix: Matrix, capability: ComputeCapability) -> bool:
