@@ -109,7 +109,8 @@ class Index:
         except HTTPError as fault:
             fault.close()
             raise NotFetched(f"the index answers {fault.code}") from None
-        except (URLError, OSError, HTTPException) as fault:
+        except (URLError, OSError, HTTPException, ValueError) as fault:
+            # ValueError: it leads to an address that is none.
             raise self._unreached(fault) from None
 
     def _body(self, answer: Any, limit: int) -> bytes:

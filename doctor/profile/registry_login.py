@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from doctor.errors import RemoteError
 from doctor.named_files import read_named
-from doctor.profile.web import Call, get
+from doctor.profile.web import Call, get, split
 
 HUB = "docker.io"
 # Under this name docker keeps the login of its own hub.
@@ -62,7 +62,8 @@ def answer_challenge(challenge: str, registry: str, scope: str, login: Login) ->
         return ""
     asked = dict(_PAIR.findall(rest))
     realm = asked.get("realm", "")
-    if urlsplit(realm).scheme != "https" and not is_here(urlsplit(realm).hostname or ""):
+    place = split(realm)
+    if place.scheme != "https" and not is_here(place.hostname or ""):
         raise RemoteError(f"{registry} wants the login sent without TLS", "use another registry")
     wanted = {"service": asked.get("service", ""), "scope": asked.get("scope", scope)}
     reply, body = get(_token_call(realm, wanted, login), _LIMIT)

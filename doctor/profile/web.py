@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from doctor.errors import RemoteError, UsageError
 
@@ -72,7 +72,7 @@ def opened(call: Call) -> Iterator[Reply]:
             if call.data is not None:
                 raise RemoteError(f"{_shown(url)}: leads elsewhere with what was sent to it")
             passed = {**reply.headers, **passed}
-            onward = urljoin(url, reply.headers["location"])
+            onward = _joined(url, reply.headers["location"])
         secret = secret if _may_follow(url, onward) else ""
         url = onward
     raise RemoteError(f"{_shown(call.url)}: leads round in circles")
@@ -96,7 +96,7 @@ def _asked(call: Call) -> Iterator[Reply]:
 
 
 def _answer(call: Call) -> Any:
-    if urlsplit(call.url).scheme not in ("http", "https"):
+    if split(call.url).scheme not in ("http", "https"):
         raise UsageError(f"{_shown(call.url)!r} is no address", "write https://HOST/PATH")
     headers = {"User-Agent": "llm-doctor", **call.headers}
     if call.secret:
@@ -119,10 +119,28 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 def _may_follow(url: str, onward: str) -> bool:
     """Whether a secret may go along. Raises RemoteError for a way out of TLS."""
-    old, new = urlsplit(url), urlsplit(onward)
+    old, new = split(url), split(onward)
     if (old.scheme, new.scheme) == ("https", "http"):
         raise RemoteError(f"{_shown(url)}: leads to {_shown(onward)}, without TLS")
     return (old.scheme, old.netloc) == (new.scheme, new.netloc)
+
+
+def split(url: str) -> SplitResult:
+    """The parts of an address; raises RemoteError, without it, for what is none."""
+    try:
+        parts = urlsplit(url)
+        # Whoever asks for the port is the first to see that it is no number.
+        _ = parts.port
+    except ValueError as fault:
+        raise RemoteError(f"an address that is none: {fault}", "whose answer is it?") from None
+    return parts
+
+
+def _joined(url: str, onward: str) -> str:
+    try:
+        return urljoin(url, onward)
+    except ValueError as fault:
+        raise RemoteError(f"{_shown(url)}: leads to no address: {fault}") from None
 
 
 def _reason(fault: Exception) -> str:
@@ -134,5 +152,5 @@ def _reason(fault: Exception) -> str:
 
 def _shown(url: str) -> str:
     """An address without user, password and query, which may hold secrets."""
-    parts = urlsplit(url)
+    parts = split(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:300]

@@ -191,6 +191,12 @@ def test_a_redirection_to_a_file_is_not_followed(shipped: Matrix) -> None:
         assert run(shipped, url, "vllm")["vllm"].failed == "the index answers 302"
 
 
+@pytest.mark.parametrize("address", ["http://[", "http://h:port/", "http://h:999999/"])
+def test_a_redirection_to_no_address_is_one_clear_error(shipped: Matrix, address: str) -> None:
+    with served(LocalIndex(moved=address)) as url, pytest.raises(RemoteError, match="cannot reach"):
+        run(shipped, url, "vllm")
+
+
 def test_an_interruption_leaves_what_is_done_and_nothing_half(shipped: Matrix, home: Path) -> None:
     index = three_new(LocalIndex())
     index.add("sglang", "0.9.0", "torch==2.15.0")

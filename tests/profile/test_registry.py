@@ -169,6 +169,13 @@ def base64_text(asked: Asked) -> str:
         (Given(302, b"", {"Location": "ftp://elsewhere/x"}), "no address"),
         (Given(302, b"", {"Location": "/v2/o/i/manifests/again"}), "in circles"),
         (Given(401, b"", {"WWW-Authenticate": 'Bearer realm="http://h.example/t"'}), "without TLS"),
+        (Given(401, b"", {"WWW-Authenticate": 'Bearer realm="https://["'}), "that is none"),
+        (
+            Given(401, b"", {"WWW-Authenticate": 'Bearer realm="https://h:x/"'}),
+            "that is none",
+        ),
+        (Given(302, b"", {"Location": "https://["}), "Invalid IPv6 URL"),
+        (Given(302, b"", {"Location": "https://h:999999/"}), "that is none"),
     ],
 )
 def test_a_strange_answer_is_one_clear_error(given: Given, said: str) -> None:
