@@ -39,9 +39,9 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.workload is None:
         raise NotApplicable("no workload")
-    names = missed(case, _MODEL_FILE)
-    if names:
-        yield _without_files(case, names)
+    looked_for = missed(case, _MODEL_FILE)
+    if looked_for:
+        yield _without_files(case, looked_for)
         return
     config = case.workload.model.known("model files")
     kinds = {
