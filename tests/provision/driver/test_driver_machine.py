@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from tests.provision.driver.repository import (
     toolkit,
     unsuffixed,
 )
-from tests.provision.machine import fresh_machine
+from tests.provision.machine import PREPARED, Machine, docker_engine, machine, prepared_image
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
@@ -39,11 +40,19 @@ containerEdits:
 BLACKLIST = "/etc/apt/apt.conf.d/52doctor-driver"
 
 
+@contextmanager
+def prepared(folder: Path) -> Iterator[Machine]:
+    """A machine that has what Ansible's own module for packages needs."""
+    prepared_image(folder)
+    with machine(folder, image=PREPARED) as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
     """A machine that passes for Ubuntu, with NVIDIA's repository of two branches."""
     folder = tmp_path_factory.mktemp("machine")
-    with fresh_machine(folder) as found:
+    with docker_engine(), prepared(folder) as found:
         home = folder / "home"
         home.mkdir()
         driven = Driven(found, home)
