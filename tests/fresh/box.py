@@ -15,6 +15,8 @@ from tests.provision.machine import call, install
 ROOT = Path(__file__).parent.parent.parent
 SUITES = ("bookworm", "trixie")
 PYTHON = ("python3", "python3-venv")
+# What the engine of the demo needs of the system; without it the plan names it.
+ENGINE = ("libgomp1",)
 # What this machine needs to reach its package index: a newcomer's machine has its own.
 SITE = ("/etc/resolv.conf", "/etc/ssl/certs", "/usr/share/ca-certificates", "/etc/pip.conf")
 VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE", "UV_INDEX_URL")

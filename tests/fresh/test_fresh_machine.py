@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fresh.box import PYTHON, SUITES, Box, box
+from tests.fresh.box import ENGINE, PYTHON, SUITES, Box, box
 
 pytestmark = [pytest.mark.heavy, pytest.mark.docker]
 
@@ -30,7 +30,7 @@ def test_the_demo_as_a_user_without_compiler(images: dict[str, str], suite: str)
 
 
 def test_the_demo_where_the_home_cannot_be_written(images: dict[str, str]) -> None:
-    with box(images["trixie"], "ada", PYTHON) as machine:
+    with box(images["trixie"], "ada", (*PYTHON, *ENGINE)) as machine:
         root = Box(machine.name)
         for words in (("mv", "/home/ada/doctor", "/srv"), ("chown", "root:", "/home/ada")):
             assert root.run(*words).status == 0

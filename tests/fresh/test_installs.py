@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fresh.box import PYTHON, SUITES, Answer, Box, box
+from tests.fresh.box import ENGINE, PYTHON, SUITES, Answer, Box, box
 from tests.provision.machine import call
 
 pytestmark = [pytest.mark.heavy, pytest.mark.docker]
@@ -41,8 +41,8 @@ WITH_ALL = (("plan llamacpp-cpu --user", (0,)), ("smoke", (0,)))
 def person(
     request: pytest.FixtureRequest, images: dict[str, str], artefacts: dict[str, Path]
 ) -> Iterator[Box]:
-    """A user with Python, an empty environment with uv, and pipx."""
-    with box(images[request.param], "ada", (*PYTHON, "pipx")) as machine:
+    """A user with Python, an environment that holds uv alone, pipx, and what engines need."""
+    with box(images[request.param], "ada", (*PYTHON, "pipx", *ENGINE)) as machine:
         for path in artefacts.values():
             call("docker", "cp", str(path), f"{machine.name}:/tmp/{path.name}")
         assert machine.run("python3", "-m", "venv", "env").status == 0
