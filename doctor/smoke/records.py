@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict
 
 from doctor.errors import UsageError
 from doctor.named_files import read_named, write_named
 from doctor.smoke.target import Record
+from doctor.smoke.values import finite
 
 SCHEMA = "doctor/smoke-record/v1"
 _LIMIT = 64 << 10
@@ -32,17 +32,7 @@ def read_record(path: str) -> Record:
         data = None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise UsageError(f"{path[:200]} holds no recorded figures", "doctor smoke URL --record F")
-    own, text = _figure(data.get("own")), _figure(data.get("text"))
+    own, text = finite(data.get("own")), finite(data.get("text"))
     if own is None:
         raise UsageError(f"{path[:200]}: its figures are no numbers", "record them again")
     return Record(str(data.get("model", "")), own, text, str(data.get("answer", "")))
-
-
-def _figure(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None

@@ -15,3 +15,14 @@ def value_of(text: str) -> Any:
         return text
     is_plain = isinstance(value, (int, list)) or (isinstance(value, float) and isfinite(value))
     return value if is_plain else text
+
+
+def finite(value: object) -> float | None:
+    """A finite number of JSON as float; None for anything else, and for what no float holds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None

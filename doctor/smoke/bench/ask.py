@@ -8,6 +8,7 @@ from doctor.smoke.bench.lengths import Lengths
 from doctor.smoke.secret import Secret
 
 MOST_USERS, MOST_RATE = 1024, 10_000.0
+MOST_REQUESTS = 100_000
 
 
 @dataclass(frozen=True)

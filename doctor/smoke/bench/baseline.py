@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +12,7 @@ from doctor.errors import UsageError
 from doctor.named_files import read_named
 from doctor.smoke.bench.ask import Load
 from doctor.smoke.bench.figures import Series
+from doctor.smoke.values import finite
 
 SCHEMA = "doctor/bench/v1"
 _LIMIT = 64 << 20
@@ -85,10 +85,5 @@ def _values(found: Any) -> tuple[float, ...]:
 
 def _number(value: Any) -> float | None:
     """A finite number that is not negative; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
+    number = finite(value)
+    return number if number is not None and number >= 0 else None
