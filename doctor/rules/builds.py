@@ -253,3 +253,23 @@ def cuda_variants(release: Release) -> list[tuple[Variant, Version]]:
     known = [(v, Version.maybe(v.cuda)) for v in release.variants]
     fitting = [(v, cuda) for v, cuda in known if cuda is not None]
     return sorted(fitting, key=lambda pair: pair[1].low, reverse=True)
+
+
+def release_of(matrix: Matrix, build: CudaBuild) -> Release | None:
+    """The release that a build is of, or None."""
+    domain = matrix.engine_packages.get(build.package, build.package)
+    return matrix.release(domain, build.version) if build.version else None
+
+
+def compiled_engine(case: Case, matrix: Matrix) -> tuple[str, Release] | None:
+    """The engine's package and release, where that comes in builds for CUDA versions."""
+    try:
+        found = engine(case, matrix)
+    except NotApplicable:
+        return None
+    row = found.rows[0] if found.is_settled else None
+    names = (package for package, name in matrix.engine_packages.items() if name == found.name)
+    package = next((name for name in names if case.scope.package(name)), None)
+    if row is None or package is None or not cuda_variants(row):
+        return None
+    return package, row

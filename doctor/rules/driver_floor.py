@@ -9,7 +9,6 @@ from functools import partial
 from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
-from doctor.matrix.model import Release
 from doctor.rules import builds, cards, compat
 from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_level import Level, Load, is_windows_driver, level, relation
@@ -129,9 +128,9 @@ def _older_builds(
     An engine that is itself compiled for a CUDA version is replaced together with its torch:
     against another torch its libraries would not load.
     """
-    holder = _compiled_engine(case, matrix)
+    holder = builds.compiled_engine(case, matrix)
     package = build.package if holder is None else holder[0]
-    release = _release(matrix, build) if holder is None else holder[1]
+    release = builds.release_of(matrix, build) if holder is None else holder[1]
     if release is None:
         return ()
     for variant, cuda in builds.cuda_variants(release):
@@ -140,25 +139,6 @@ def _older_builds(
             continue
         return (install_build(case, matrix, package, (release, variant), f"for CUDA {cuda}"),)
     return ()
-
-
-def _release(matrix: Matrix, build: CudaBuild) -> Release | None:
-    domain = matrix.engine_packages.get(build.package, build.package)
-    return matrix.release(domain, build.version) if build.version else None
-
-
-def _compiled_engine(case: Case, matrix: Matrix) -> tuple[str, Release] | None:
-    """The engine's package and release, where that comes in builds for CUDA versions."""
-    try:
-        found = engine(case, matrix)
-    except NotApplicable:
-        return None
-    row = found.rows[0] if found.is_settled else None
-    names = (package for package, name in matrix.engine_packages.items() if name == found.name)
-    package = next((name for name in names if case.scope.package(name)), None)
-    if row is None or package is None or not builds.cuda_variants(row):
-        return None
-    return package, row
 
 
 def _compat_library(case: Case, matrix: Matrix, build: CudaBuild) -> tuple[Remedy, ...]:

@@ -38,7 +38,7 @@ def plan_for_other_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: NVIDIA TensorRT documentation, engine portability.
     """
     plan = _plan(case)
-    stated = plan.get("compute_capability", "")
+    stated = plan.get("compute_capability", "") or _of_card(plan, matrix)
     if not stated or plan.get("hardware_compatibility", "none").lower() not in ("", "none"):
         raise NotApplicable("the plan names no card, or is made for several")
     built_on = _stated(stated, _plan_evidence(case, stated).at)
@@ -81,6 +81,13 @@ def plan_of_other_version(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 evidence=(_plan_evidence(case, text), Evidence(f"{name} {here}")),
                 remedies=(Remedy(f"build the engine with {name} {here}"),),
             )
+
+
+def _of_card(plan: dict[str, str], matrix: Matrix) -> str:
+    """The capability of the card that the plan says it was built on; "" if it names none."""
+    name = next((plan[key] for key in ("gpu", "device", "card", "built_on") if plan.get(key)), "")
+    found = {row.capability for row in matrix.gpus_named(name)} if name else set()
+    return next(iter(found)) or "" if len(found) == 1 else ""
 
 
 _PARTS = {"trt": "tensorrt", "trt-llm": "tensorrt-llm", "trtllm": "tensorrt-llm"}

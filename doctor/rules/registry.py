@@ -53,6 +53,7 @@ from doctor.rules import (
     rocm,
     serving,
     serving_memory,
+    serving_share,
 )
 from doctor.rules.engine import Rule
 
@@ -101,6 +102,7 @@ RULES: tuple[Rule, ...] = (
     *model_parallel.RULES,
     *model_source.RULES,
     *serving_memory.RULES,
+    *serving_share.RULES,
     *serving.RULES,
     *npu.RULES,
     *npu_driver_range.RULES,

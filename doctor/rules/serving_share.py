@@ -1,0 +1,90 @@
+"""Rules about the share of a device's memory that an engine is told to take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.model_facts import argument, number
+from doctor.rules.serving_memory import is_share_of_total
+from doctor.rules.settings import possible, settings
+from doctor.rules.software import engine
+
+# Names under which engines and people state what a device has, and what of it is free.
+_TOTAL = ("total_gib", "total_memory_gib", "gpu_total_gib")
+_FREE = ("free_gib", "free_memory_gib", "gpu_free_gib", "available_gib", "free_gpu_gib")
+
+
+@rule("SRV104", cause="memory-utilization-too-high", severity=Severity.ERROR)
+def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The share of memory that is asked for is more than is free, or leaves too little over.
+
+    What: the fraction times the device's memory against its free memory, for an engine
+        that is not yet running; and the fraction against the highest that the matrix
+        calls sound.
+    Why: the engine refuses to start where less is free; what it does not count (CUDA
+        context, communication buffers) needs room beside the share.
+    How to fix: stop what holds the memory, or lower the fraction.
+    Silent when: the engine is running (its own memory is in use), or the fraction means a
+        share of what is free.
+    Sources: vLLM worker start-up check; vllm-project/vllm-ascend issue 89 (rows in the matrix).
+    """
+    fraction = number(case, "gpu_memory_utilization")
+    if fraction is None or not is_share_of_total(case, matrix):
+        raise NotApplicable("no share of the total memory is asked for")
+    if fraction > 1:
+        yield _fraction_fault(case, f"gpu_memory_utilization {fraction:g} is more than 1", None)
+        return
+    yield from _above_sound_share(case, matrix, fraction)
+    if case.workload is not None and case.workload.pid is not None:
+        return
+    measured = (case.workload.measured.value or {}) if case.workload else {}
+    whole = next((measured[name] for name in _TOTAL if name in measured), None)
+    left = next((measured[name] for name in _FREE if name in measured), None)
+    if whole is None and left is not None:
+        whole = min(
+            (d.memory_mib.value / 1024 for d in case.devices if d.memory_mib.value), default=None
+        )
+    if whole and left is not None and fraction * whole > left:
+        what = f"{fraction * whole:.1f} GiB are asked for and {left:.1f} are free"
+        yield _fraction_fault(case, what, None)
+        return
+    for device in case.devices:
+        total, free = device.memory_mib.value, device.memory_free_mib.value
+        if total and free is not None and fraction * total > free:
+            what = (
+                f"gpu_memory_utilization {fraction:g} is {fraction * total / 1024:.1f} GiB of "
+                f"{cards.label(device, matrix)}; {free / 1024:.1f} GiB are free"
+            )
+            yield _fraction_fault(case, what, None)
+
+
+def _above_sound_share(case: Case, matrix: Matrix, fraction: float) -> Iterator[Fault]:
+    found = engine(case, matrix)
+    setting = settings(case, matrix)[0]
+    claims = possible(matrix, found, "parameter", setting, "gpu_memory_utilization")
+    for match, _ in claims:
+        sound = match.claim.data.get("sound_up_to")
+        if sound and fraction > float(sound):
+            what = f"gpu_memory_utilization {fraction:g} leaves too little beside it"
+            yield _fraction_fault(case, what, Severity.WARNING, match.claim.source)
+            return
+
+
+def _fraction_fault(
+    case: Case, what: str, severity: Severity | None, sources: tuple[str, ...] = ()
+) -> Fault:
+    at = argument(case, "gpu_memory_utilization")[1]
+    return Fault(
+        what,
+        evidence=(Evidence("gpu_memory_utilization", at),),
+        remedies=(Remedy("stop what holds the memory, or ask for less (0.85 to 0.9)"),),
+        sources=sources,
+        severity=severity,
+    )
+
+
+RULES = (fraction_exceeds_free_memory,)
