@@ -61,4 +61,4 @@ def test_a_sample_of_mutants() -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_mutants(seed: int) -> None:
-    _run(seed, number=5000)
+    _run(seed, number=10_000)
