@@ -189,9 +189,9 @@ def read_facts(target: Target) -> Facts:
     """The machine's facts, by the probes: here, or sent as one file. Raises RemoteError."""
     if target.kind == LOCAL:
         from doctor.probes.collect import collect
-        from doctor.probes.local import LocalHost
+        from doctor.probes.local import this_machine
 
-        return collect(LocalHost())
+        return collect(this_machine())
     return _remote_facts(target)
 
 
