@@ -22,7 +22,7 @@ def is_open(handle: int, path: str) -> bool:
         return True
     try:
         real = os.readlink(f"/proc/self/fd/{handle}")
-        if real == os.path.abspath(path) or _is_public(real):
+        if real == path or real == os.path.abspath(path) or _is_public(real):
             return True
         owners = _link_owners(path)
         return bool(owners) and owners <= {0, os.fstat(handle).st_uid}
