@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Optional
 
@@ -91,7 +90,7 @@ class LocalHost:
 
     def environ(self) -> dict[str, str]:
         """Environment variables of the allow-list; PWD is where this process really is."""
-        return {**allowed(_environment()), **_working_folder()}
+        return {**_environment(), **_working_folder()}
 
     def local_path(self, path: str) -> Optional[str]:
         """The path itself, or None where nothing answers."""
@@ -104,8 +103,10 @@ def this_machine() -> LocalHost:
     return LocalHost(silent=mounts.silent_mounts())
 
 
-def _environment() -> Mapping[str, str]:
-    return {files.clean_name(k): files.clean_name(v) for k, v in os.environ.items()}
+def _environment() -> dict[str, str]:
+    # What is not kept is not decoded: a score of probes ask for the rest.
+    kept = allowed(os.environ)
+    return {files.clean_name(k): files.clean_name(v) for k, v in kept.items()}
 
 
 def _working_folder() -> dict[str, str]:
