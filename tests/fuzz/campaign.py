@@ -1,6 +1,6 @@
 """Run campaigns, each parser on as many damaged inputs as asked, in rounds that can be resumed.
 
-    python -m tests.fuzz.campaign --number 100000 --state FILE [--only NAME ...]
+    python -m tests.fuzz.campaign --number 100000 --state FILE [--only NAME ...] [--table]
 
 Each round of a parser is a process of its own, with a limit of memory and of time per input;
 what breaks is kept beside the state file. The same seed gives the same inputs.
@@ -157,6 +157,20 @@ def keep(row: dict[str, Any], state: Path) -> None:
         file.write(json.dumps(kept) + "\n")
 
 
+def table(state: Path) -> str:
+    """What a state file holds, one row a parser."""
+    rows = list(finished(state).values())
+    lines = ["| parser | inputs | slowest, ms | memory, MiB | broken |", "|---|---|---|---|---|"]
+    for name in (parser.name for parser in parsers()):
+        own = [row for row in rows if row["parser"] == name]
+        slowest = max((row["slowest_s"] for row in own), default=0.0)
+        memory = max((row["peak_mib"] for row in own), default=0)
+        broken = sum(len(row["broken"]) for row in own)
+        number = sum(row["number"] for row in own)
+        lines.append(f"| {name} | {number:,} | {1000 * slowest:.0f} | {memory} | {broken} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run what is asked and not done yet; the cheapest parser first."""
     asked = argparse.ArgumentParser(description=__doc__)
@@ -164,7 +178,11 @@ def main() -> None:
     asked.add_argument("--state", type=Path, required=True)
     asked.add_argument("--only", nargs="*", default=())
     asked.add_argument("--until", type=float, default=float("inf"), help="Unix time to stop at")
+    asked.add_argument("--table", action="store_true", help="say what is done, as Markdown")
     given = asked.parse_args()
+    if given.table:
+        print(table(given.state))
+        return
     wanted = [p for p in parsers() if not given.only or p.name in given.only]
     done = finished(given.state)
     for parser in sorted(wanted, key=_cost):
