@@ -22,15 +22,17 @@ from typing import Any
 
 STORE = "/var/cache/doctor/packages"
 _FIELDS = ("Package", "Version", "Architecture", "Source", "SHA256", "Size", "Filename")
-_LIMIT_S = 240
+_LIMIT_S, _FETCH_S = 240.0, 1800.0
 
 
-def run(argv: list[str], **more: Any) -> subprocess.CompletedProcess[str]:
+def run(
+    argv: list[str], limit_s: float = _LIMIT_S, **more: Any
+) -> subprocess.CompletedProcess[str]:
     """Run a command in English, without questions."""
     env = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     return subprocess.run(
         argv, capture_output=True, text=True, errors="replace", env=env, check=False,
-        timeout=_LIMIT_S, stdin=subprocess.DEVNULL, **more,
+        timeout=limit_s, stdin=subprocess.DEVNULL, **more,
     )  # fmt: skip
 
 
@@ -345,16 +347,19 @@ def fetch(question: dict[str, Any]) -> dict[str, Any]:
     Answers which were fetched and which cannot be had.
     """
     os.makedirs(STORE, mode=0o755, exist_ok=True)
-    fetched, missing = [], []
-    for row in question["packages"]:
-        path = stored(row)
-        if sha256(path) == row["sha256"]:
-            continue
-        if _from_cache(row, path) or _from_origin(row, path, question):
-            fetched.append(row["name"])
-        else:
-            missing.append(f"{row['name']} {row['version']}")
-    return {"fetched": fetched, "missing": missing}
+    wanted = [row for row in question["packages"] if sha256(stored(row)) != row["sha256"]]
+    lacking = [row for row in wanted if not _from_cache(row)]
+    # One call for all costs little more than for one; if it fails, each is asked for by itself.
+    if len(lacking) > 1:
+        _download(lacking, question)
+    missing = []
+    for row in lacking:
+        if not _from_cache(row):
+            _download([row], question)
+            if not _from_cache(row):
+                missing.append(row)
+    fetched = [row["name"] for row in wanted if row not in missing]
+    return {"fetched": fetched, "missing": [f"{row['name']} {row['version']}" for row in missing]}
 
 
 def stored(row: dict[str, Any]) -> str:
@@ -362,8 +367,8 @@ def stored(row: dict[str, Any]) -> str:
     return f"{STORE}/{row['sha256'][:16]}_{row['name']}_{row['arch']}.deb"
 
 
-def _from_cache(row: dict[str, Any], path: str) -> bool:
-    version = row["version"].replace(":", "%3a")
+def _from_cache(row: dict[str, Any]) -> bool:
+    version, path = row["version"].replace(":", "%3a"), stored(row)
     for folder in ("/var/cache/apt/archives", f"{_folder()}/archives"):
         cached = f"{folder}/{row['name']}_{version}_{row['arch']}.deb"
         if os.path.isfile(cached) and sha256(cached) == row["sha256"]:
@@ -373,12 +378,12 @@ def _from_cache(row: dict[str, Any], path: str) -> bool:
     return False
 
 
-def _from_origin(row: dict[str, Any], path: str, question: dict[str, Any]) -> bool:
-    folder = f"{_folder()}/archives"
-    wanted = f"{row['name']}:{row['arch']}={row['version']}"
-    wanted = wanted.replace(":all=", "=")
-    run(["apt-get", *_private(question), "download", wanted], cwd=folder)
-    return _from_cache(row, path)
+def _download(rows: list[dict[str, Any]], question: dict[str, Any]) -> None:
+    """Let apt bring them from where they come from; what it could not is seen afterwards."""
+    words = [f"{row['name']}:{row['arch']}={row['version']}" for row in rows]
+    words = [word.replace(":all=", "=") for word in words]
+    argv = ["apt-get", *_private(question), "download", *words]
+    run(argv, cwd=f"{_folder()}/archives", limit_s=_FETCH_S)
 
 
 def sha256(path: str) -> str:
