@@ -243,9 +243,38 @@ def _card_facts(case: Case, matrix: Matrix) -> tuple[Evidence, ...]:
     return tuple(cards.evidence(d, matrix) for d in cards.distinct(case.nvidia_devices))
 
 
+@rule("DRV124", cause="driver-library-mismatch", severity=Severity.WARNING)
+def libraries_replaced_under_engine(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A running engine has driver or CUDA libraries mapped that were replaced on disk since.
+
+    What: the libraries that the engine's processes have mapped; the kernel marks those whose
+        file is gone.
+    Why: an upgrade went on under the engine. It runs on with the old files; what it loads
+        later, and every process that it starts, gets the new ones, and the two may not fit.
+    How to fix: start the engine again; reboot first if the driver itself was upgraded.
+    Silent when: the engine does not run, or its mapped files are all in place.
+    Sources: proc_pid_maps(5).
+    """
+    if case.workload is None or case.workload.pid is None:
+        raise NotApplicable("no running engine")
+    reading = case.workload.libraries
+    gone = [path for path in reading.known("workload.libraries") if path.endswith(_REPLACED)]
+    if gone:
+        shown = ", ".join(path.removesuffix(_REPLACED) for path in gone[:3])
+        yield Fault(
+            message=f"replaced on disk since {case.workload.engine} started: {shown}",
+            evidence=(Evidence(gone[0], reading.at),),
+            remedies=(Remedy("start the engine again"), _REBOOT),
+            subject=case.workload.id,
+        )
+
+
+_REPLACED = " (deleted)"
+
 RULES: tuple[Rule, ...] = (
     module_differs_from_libraries,
     reboot_is_pending,
     compat_library_older_than_driver,
+    libraries_replaced_under_engine,
     compat_library_refused,
 )
