@@ -35,11 +35,10 @@ _PROGRAMS = ("CUDACXX", "TRITON_PTXAS_PATH")
 # Variables of CUDA, torch, OpenMP and ROCm whose values have one form. Sources: CUDA C++
 # Programming Guide, environment variables; torch.utils.cpp_extension; torch CUDA semantics;
 # OpenMP specification; ROCm documentation of HSA_OVERRIDE_GFX_VERSION.
+_TARGET = r"(?:\d{1,2}\.\d[af]?|[A-Z][a-z]{1,20})(?:\+(?:PTX|Tesla))?"
 _FORMS = {
     "CUDA_VISIBLE_DEVICES": (
-        re.compile(
-            r"(?:(?:-?\d+|(?:GPU|MIG)-[\w/<>-]+|NoDevFiles|none|void)(?:,|$)\s*)*", re.I
-        ),
+        re.compile(r"(?:(?:-?\d+|(?:GPU|MIG)-[\w/<>-]+|NoDevFiles|none|void)(?:,|$)\s*)*", re.I),
         "indices or UUIDs with commas between them",
     ),
     "PYTORCH_CUDA_ALLOC_CONF": (
@@ -48,7 +47,7 @@ _FORMS = {
     ),
     "OMP_NUM_THREADS": (re.compile(r"\s*[1-9]\d*(?:\s*,\s*[1-9]\d*)*\s*"), "a positive number"),
     "TORCH_CUDA_ARCH_LIST": (
-        re.compile(r"(?:(?:\d{1,2}\.\d[af]?(?:\+PTX)?|[A-Z][a-z]+(?:\+\w+)?|All|Common)[; ,]*)*"),
+        re.compile(rf"(?:{_TARGET}(?:[; ,]+{_TARGET})*[; ,]*)?"),
         'capabilities such as "8.6;9.0+PTX"',
     ),
     "HSA_OVERRIDE_GFX_VERSION": (re.compile(r"\d+\.\d+\.\d+"), "three numbers such as 10.3.0"),
