@@ -106,6 +106,8 @@ class Wheel:
         """Libraries by name; programs by their mode and first bytes."""
         if is_library(member.filename):
             return True
+        if not member.filename:
+            return False  # zipfile asks it for its last character
         runnable = member.external_attr >> 16 & _EXECUTABLE and not member.is_dir()
         if not runnable or "." in member.filename.rsplit("/", 1)[-1]:
             return False
