@@ -6,7 +6,7 @@ import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -18,6 +18,7 @@ from doctor.named_files import read_named, write_named
 
 SCHEMA = "doctor/image-pins/v1"
 _LIMIT = 1 << 20
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BY_DIGEST = re.compile(r"[a-z0-9][\w.:/-]{0,200}@sha256:[0-9a-f]{64}|sha256:[0-9a-f]{64}")
 
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
@@ -48,7 +49,8 @@ def read_pins(path: str) -> Pins:
     """Read a lock; an absent one is empty. Raises UsageError for one that is broken."""
     try:
         text = read_named(path, _LIMIT).decode("utf-8")
-        pins = msgspec.convert(yaml.safe_load(text), Pins)
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe one
+        pins = msgspec.convert(data, Pins)
     except FileNotFoundError:
         return Pins()
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as fault:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -159,7 +159,10 @@ def write_lock(path: Path, lock: Lock) -> bool:
     return True
 
 
-class _TextLoader(yaml.SafeLoader):
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _TextLoader(_Loader):  # type: ignore[misc]  # the base is chosen at run time
     """Every scalar is text, and a key that comes twice is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
@@ -170,7 +173,8 @@ class _TextLoader(yaml.SafeLoader):
             if key.value in seen:
                 raise yaml.YAMLError(f"line {key.start_mark.line + 1}: {key.value!r} comes twice")
             seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        found: dict[object, object] = super().construct_mapping(node, deep)
+        return found
 
 
 _TextLoader.yaml_implicit_resolvers = {}
