@@ -237,7 +237,7 @@ def with_log(
     spoken = _spoken(suspicion, evidence, matrix, rules)
     if spoken is None:
         return found
-    before = serious if suspicion.match.signature.brief else []
+    before = serious if suspicion.is_weak else []
     return (*before, spoken, *(f for f in found if f not in before))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import Facts, Scope, Workload
 from doctor.logs.conditions import Circumstances
+from doctor.logs.fragments import find_fragments
 from doctor.logs.match import LogMatch, search
-from doctor.logs.text import LogText
+from doctor.logs.text import LogText, readings
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import Candidate
 
@@ -31,9 +32,14 @@ class Suspicion:
         return self.remark or not self.certain
 
     @property
+    def is_weak(self) -> bool:
+        """No message of a program stands behind it, or a part of one."""
+        return self.match.signature.brief or self.match.partial
+
+    @property
     def is_open(self) -> bool:
         """Something failed, and which cause it has is not told."""
-        return self.match.signature.brief or not (self.certain or self.remark)
+        return self.is_weak or not (self.certain or self.remark)
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -50,18 +56,28 @@ def suspect(
     if not text:
         return None
     engine = workload.engine if workload else ""
-    log = LogText(text)
-    matches = search(log, matrix.signatures, engine)
+    weak = None
+    for reading in readings(text):
+        log = LogText(reading)
+        case = Circumstances(facts, scope, workload, log, matrix)
+        found = _first(search(log, matrix.signatures, engine), case)
+        if found and not found.is_weak:
+            return found
+        weak = weak or _first(find_fragments(log, matrix.signatures, engine), case) or found
+    return weak
+
+
+def _first(matches: list[LogMatch], case: Circumstances) -> Suspicion | None:
+    """The first match with a cause that facts leave; that something failed before comes last."""
     remark = all(match.remark for match in matches)
     wrapper = None
     for match in matches:
-        circumstances = Circumstances(facts, scope, workload, log, matrix, match)
-        left = _sort(match.signature.candidates, circumstances)
+        left = _sort(match.signature.candidates, replace(case, match=match))
         if not left:
             continue
         hint = remark or match.signature.brief
         causes = tuple(candidate for candidate, _ in left)
-        found = Suspicion(match.numbered(log), causes, _is_certain(left), hint)
+        found = Suspicion(match.numbered(case.text), causes, _is_certain(left), hint)
         if not (match.signature.consequence and found.causes[0] == _NO_FAULT):
             return found
         wrapper = wrapper or found

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from doctor.facts import Facts, Scope, Specifier, Version, Workload
 from doctor.logs.match import LogMatch
-from doctor.logs.text import LogText
+from doctor.logs.text import LogText, lowered
 from doctor.matrix import Matrix, capability_matches
 
 Answer = bool | None
@@ -38,7 +38,7 @@ class Circumstances:
     @property
     def line(self) -> str:
         """The line that matched, in small letters."""
-        return self.match.line.lower() if self.match else ""
+        return lowered(self.match.line) if self.match else ""
 
     @cached_property
     def near(self) -> str:

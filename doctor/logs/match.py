@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 
-from doctor.logs.text import LogText
+from doctor.logs.text import LogText, lowered
 from doctor.matrix.catalogue import Signature
 
 
@@ -20,7 +20,8 @@ class LogMatch:
     """A signature with the line that shows it (1-based number, and place in the log's plain text).
 
     `remark` tells that the program printed the line as information or a warning, not as
-    an error: it stops nothing, but may be the reason of what follows. So do people's words.
+    an error: it stops nothing, but may be the reason of what follows. So do people's words,
+    and a part of a message (`partial`).
     """
 
     signature: Signature
@@ -28,6 +29,7 @@ class LogMatch:
     number: int
     remark: bool = False
     place: int = 0
+    partial: bool = False
 
     def numbered(self, log: LogText) -> LogMatch:
         """The same with the number of its line."""
@@ -64,7 +66,7 @@ class _Search:
     def matches(self, signatures: tuple[Signature, ...], engine: str) -> list[LogMatch]:
         """What is found, in the order of the signatures."""
         engines = (s for s in signatures if not (s.engines and engine) or engine in s.engines)
-        asked = (s for s in engines if not s.brief or len(self._log.plain) <= _BRIEF)
+        asked = (s for s in engines if not s.brief or len(self._log.plain) <= BRIEF)
         placed = ((signature, self._place(signature)) for signature in asked)
         return [self._match(signature, place) for signature, place in placed if place >= 0]
 
@@ -73,7 +75,7 @@ class _Search:
         line = self._log.cut[start:end]
         text = line.strip()
         origin = self._log.origin(start + len(line) - len(line.lstrip()))
-        remark = signature.brief or self._is_remark(start)
+        remark = signature.brief or signature.hint or self._is_remark(start)
         return LogMatch(signature, text, 0, remark, origin)
 
     def _place(self, signature: Signature) -> int:
@@ -120,11 +122,11 @@ class _Search:
 
 @lru_cache(maxsize=1 << 14)
 def _folded(literal: str) -> str:
-    return literal.lower()
+    return lowered(literal)
 
 
 # A text up to this length may be what a person says of a fault rather than a log.
-_BRIEF = 500
+BRIEF = 500
 # Places of one literal that are looked at, and characters that all patterns may read.
 _OCCURRENCES = 64
 _TESTED = 128 << 10
@@ -154,7 +156,7 @@ def _is_remark(head: str) -> bool:
 
 def _length(match: LogMatch) -> tuple[int, int]:
     """How much of the line the signature knows, then how much it could: more is more specific."""
-    line, signature = match.line.lower(), match.signature
-    lengths = {each: len(each) for each in (*signature.any, *signature.all)}
+    line, signature = lowered(match.line), match.signature
+    lengths = {lowered(each): len(each) for each in (*signature.any, *signature.all)}
     known = (length for each, length in lengths.items() if each in line)
     return max(known, default=0), max(lengths.values(), default=0)

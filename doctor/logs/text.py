@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from doctor.facts.model import LOG_LIMIT
 from doctor.intake.text import plain
@@ -68,7 +69,7 @@ class LogText:
     def __init__(self, text: str) -> None:
         self.plain = plain(_unescaped(text[:LOG_LIMIT]))
         self._starts, self._origins, self.cut = _telling(self.plain)
-        self.lowered = _lowered(self.cut)
+        self.lowered = lowered(self.cut)
         self._edges: defaultdict[str, list[int]] = defaultdict(list)
         self._words: defaultdict[str, list[int]] = defaultdict(list)
         self._index()
@@ -86,15 +87,15 @@ class LogText:
         """What conditions about the whole log may see: its beginning and its telling part."""
         if len(self.plain) <= WHOLE_LIMIT:
             return self.lowered
-        return f"{_lowered(self.plain[:WHOLE_LIMIT])}\n{self.lowered}"
+        return f"{lowered(self.plain[:WHOLE_LIMIT])}\n{self.lowered}"
 
     def around(self, origin: int, before: int, after: int) -> tuple[list[str], list[str]]:
         """Lines above and from a place in `plain`, in small letters.
 
         At most so many lines, and of long ones fewer.
         """
-        above = _lowered(self.plain[max(origin - before * _USUAL, 0) : origin]).split("\n")
-        below = _lowered(self.plain[origin : origin + LINE_LIMIT]).split("\n")
+        above = lowered(self.plain[max(origin - before * _USUAL, 0) : origin]).split("\n")
+        below = lowered(self.plain[origin : origin + LINE_LIMIT]).split("\n")
         return above[-before - 1 :], below[:after]
 
     @cached_property
@@ -163,6 +164,31 @@ class LogText:
         return 1 + self.plain.count("\n", 0, origin)
 
 
+def readings(text: str) -> tuple[str, ...]:
+    """The text, and if it is short, as one line: a mail or a terminal may have broken its lines.
+
+    As one line first if all its lines are as long as such a break leaves them.
+    """
+    lines = text.strip().split("\n")
+    if len(text) > _WRAPPED or len(lines) < 2:
+        return (text,)
+    broken, flowed = "".join(lines), " ".join(line.strip() for line in lines)
+    widest = max(len(line) for line in lines)
+    if widest < _NARROW:
+        return text, flowed, broken
+    if all(len(line) == widest for line in lines[:-1]):
+        return broken, text, flowed
+    pairs = pairwise(lines)
+    if widest <= _MAIL and all(_flows(line, after, widest) for line, after in pairs):
+        return flowed, text, broken
+    return text, flowed, broken
+
+
+def _flows(line: str, after: str, width: int) -> bool:
+    """The next line goes on in small letters, and its first word had no room in this one."""
+    return after[:1].islower() and len(line) + 1 + len(after.split(maxsplit=1)[0]) > width
+
+
 class _Key:
     """What of a literal can be looked up: edges of words with their offsets, or its longest word.
 
@@ -186,6 +212,10 @@ def _key(literal: str) -> _Key:
     return _Key(literal)
 
 
+# A text up to this length may be a message that was broken into lines.
+_WRAPPED = 4096
+# Characters of a line that was broken: at least, and at most in a mail.
+_NARROW, _MAIL = 60, 80
 _WORD = re.compile(r"[a-z0-9_]{2,}")
 _BEFORE, _AFTER = 2, 3
 # Characters of a line of a traceback, as an upper bound.
@@ -213,9 +243,25 @@ _SPELLED = ("#033[", "^[[", "\\u001b[", "\\x1b[", "\\033[", "\\e[")
 _JSON = (("\\n", " "), ("\\t", " "), ("\\r", " "), ('\\"', '"'))
 
 
-def _lowered(text: str) -> str:
-    """Small letters at the same places: one letter alone would become two."""
+def lowered(text: str) -> str:
+    """Small letters at the same places, quotes and blanks as a keyboard has them.
+
+    One letter alone would become two. Word processors and web pages change the others.
+    """
+    if text.isascii():
+        return text.lower()
+    for typed, others in _TYPED:
+        for other in others:
+            text = text.replace(other, typed)
     return text.replace("\u0130", "i").lower()
+
+
+_TYPED = (
+    ("'", "\u2018\u2019\u02bc\u2032\u00b4"),
+    ('"', "\u201c\u201d\u201e\u2033"),
+    (" ", "\u00a0\u2002\u2003\u2009\u202f\u3000"),
+    ("-", "\u2010\u2011\u2013"),
+)
 
 
 def _telling(text: str) -> tuple[list[int], list[int], str]:

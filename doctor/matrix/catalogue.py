@@ -192,6 +192,7 @@ class Signature(Row, frozen=True, kw_only=True):
     must match the line of the literal of `any`. `engines` limits it. `consequence` marks
     words that only say that something failed before ("engine core failed to start"),
     `brief` what people say in their own words: it counts in a short text only, as a hint.
+    `hint` marks what stops nothing and costs speed: it makes a warning.
     """
 
     id: str
@@ -202,6 +203,7 @@ class Signature(Row, frozen=True, kw_only=True):
     engines: tuple[str, ...] = ()
     consequence: bool = False
     brief: bool = False
+    hint: bool = False
     meaning: str = ""
     candidates: tuple[Candidate, ...] = ()
 

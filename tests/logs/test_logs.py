@@ -13,7 +13,7 @@ from doctor.facts import Device, Facts, HostFacts, Workload, seen
 from doctor.facts import LogText as LogFact
 from doctor.logs import find_matches, suspect
 from doctor.logs.conditions import CONDITIONS
-from doctor.logs.text import WHOLE_LIMIT, LogText, _lowered
+from doctor.logs.text import WHOLE_LIMIT, LogText, lowered
 from doctor.matrix import load_matrix
 from doctor.matrix.catalogue import Signature
 from tests.logs.hostile import HOSTILE
@@ -126,7 +126,7 @@ def test_an_error_counts_before_an_earlier_warning() -> None:
 def test_no_letter_changes_the_length() -> None:
     """Places in small letters are places in the text."""
     every = "".join(map(chr, range(0x110000)))
-    assert len(_lowered(every)) == len(every)
+    assert len(lowered(every)) == len(every)
 
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
