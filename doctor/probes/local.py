@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Optional
 
@@ -15,20 +16,21 @@ from doctor.probes.host import TEXT_LIMIT, CommandResult, DiskUsage, FileStat
 class LocalHost:
     """This machine, asked without changing it; `search_path` is where programs are looked for.
 
-    What lies on the mounts `silent` is not touched: they do not answer.
+    What lies on the mounts that `silent` names is not touched: they do not answer.
     """
 
     def __init__(
-        self, search_path: str = commands.SEARCH_PATH, silent: tuple[str, ...] = ()
+        self, search_path: str = commands.SEARCH_PATH, silent: Callable[[], tuple[str, ...]] = tuple
     ) -> None:
         self._search_path = search_path
         self._silent = silent
 
     def _unanswered(self, path: str) -> Optional[Reading[Any]]:
         """Why a path is not touched: its file system does not answer. None if it does."""
-        if not self._silent:
+        silent = self._silent()
+        if not silent:
             return None
-        mount = mounts.silent_part(os.path.abspath(path), self._silent)
+        mount = mounts.silent_part(os.path.abspath(path), silent)
         return missing(Missing.TIMED_OUT, f"{path}: {mount} does not answer") if mount else None
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
@@ -98,9 +100,13 @@ class LocalHost:
 
 
 @lru_cache(maxsize=1)
+def _silent_mounts() -> tuple[str, ...]:
+    return mounts.silent_mounts()
+
+
 def this_machine() -> LocalHost:
     """This machine, its mounts tried first: one that is dead would hold this process for ever."""
-    return LocalHost(silent=mounts.silent_mounts())
+    return LocalHost(silent=_silent_mounts)
 
 
 def _environment() -> dict[str, str]:

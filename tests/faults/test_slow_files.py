@@ -40,7 +40,7 @@ def test_what_leads_into_a_mount_is_known_without_touching_it(tmp_path: Path) ->
         assert silent_part(f"{tmp_path}/{name}", (dead,)) == dead, name
     for name in ("", "deader", "fine", "round", "round/x", "none/dead"):
         assert silent_part(f"{tmp_path}/{name}", (dead,)) == "", name
-    host = LocalHost(silent=(dead,))
+    host = LocalHost(silent=lambda: (dead,))
     answers = (
         host.read_text(f"{tmp_path}/far"),
         host.list_dir(dead),
