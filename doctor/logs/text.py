@@ -176,7 +176,7 @@ def readings(text: str) -> tuple[str, ...]:
     widest = max(len(line) for line in lines)
     if widest < _NARROW:
         return text, flowed, broken
-    if all(len(line) == widest for line in lines[:-1]):
+    if all(len(line) == widest for line in lines[:-1]) and (len(lines) > 2 or widest in _WIDTHS):
         return broken, text, flowed
     pairs = pairwise(lines)
     if widest <= _MAIL and all(_flows(line, after, widest) for line, after in pairs):
@@ -216,6 +216,8 @@ def _key(literal: str) -> _Key:
 _WRAPPED = 4096
 # Characters of a line that was broken: at least, and at most in a mail.
 _NARROW, _MAIL = 60, 80
+# Usual widths of a terminal.
+_WIDTHS = (80, 100, 120, 132)
 _WORD = re.compile(r"[a-z0-9_]{2,}")
 _BEFORE, _AFTER = 2, 3
 # Characters of a line of a traceback, as an upper bound.
