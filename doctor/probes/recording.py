@@ -7,6 +7,7 @@ is scrubbed and condensed; texts of files that no probe reads are never in it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -81,7 +82,10 @@ class _Writer:
 
     def write(self, facts: Facts) -> None:
         """Write all files of the recording."""
-        os.makedirs(self.folder, exist_ok=True)
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+        except RecursionError:  # it asks for each folder of a path that no system takes
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)) from None
         self._json("host.json", {"unlisted": Missing.NOT_STATED.value})
         self._json("links.json", self.links)
         self._json("paths.json", {**self._missing(), **self._present()})

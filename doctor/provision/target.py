@@ -6,6 +6,7 @@ what a remote shell must see is quoted.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -101,7 +102,7 @@ def parse_target(text: str, ssh_config: str = "") -> Target:
             f"--on {text[:80]!r} is no target",
             "write local, ssh://[user@]host[:port] or docker://name",
         )
-    if ssh_config and not Path(ssh_config).is_file():
+    if ssh_config and not os.path.isfile(ssh_config):
         raise UsageError(f"--ssh-config {ssh_config[:200]}: no such file", "name a file for ssh -F")
     # Ansible starts ssh from another folder.
     ssh_config = str(Path(ssh_config).absolute()) if ssh_config else ""

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from doctor.errors import UsageError
+from doctor.cli.main import run
+from doctor.errors import ExitCode, UsageError
 from doctor.facts import UNSTATED, to_wire
 from doctor.probes.collect import Options, collect
 from doctor.probes.local import LocalHost
@@ -215,3 +216,8 @@ def test_versions_are_no_addresses() -> None:
     assert scrub.text("tcp://10.0.0.1:2375") == "tcp://192.0.2.1:2375"
     assert scrub.text("/home/al/x /home/bob/y /home/al") == "/home/user/x /home/user2/y /home/user"
     assert scrub.text("a box") == "a box"
+
+
+@pytest.mark.real
+def test_a_path_that_no_system_takes_is_an_error_of_the_system(tmp_path: Path) -> None:
+    assert run(["record", str(tmp_path / ("a/" * 3000))]) == ExitCode.USAGE
