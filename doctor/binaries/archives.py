@@ -41,6 +41,7 @@ _ARCHIVE_ERRORS = (
     EOFError,
     RuntimeError,
     ValueError,
+    TypeError,
     LookupError,
     OverflowError,
     MemoryError,
