@@ -18,8 +18,7 @@ from doctor.binaries.cache import user_folder
 from doctor.errors import MatrixError, UsageError
 from doctor.facts import Version
 from doctor.matrix.model import EngineDomain, Release
-from doctor.named_files import read_named
-from doctor.named_files import replace_file
+from doctor.named_files import read_named, replace_file
 
 SOURCE = "releases learnt by doctor matrix update"
 _LIMIT = 32 << 20

@@ -278,8 +278,7 @@ def _forget_command(status: dict[str, Any], folder: Path) -> None:
 
 def _last_words(folder: Path) -> str:
     with suppress(OSError):
-        text = (folder / "artifacts" / "log" / "stdout").read_text("utf-8", "replace")
-        lines = text.strip().splitlines()
+        lines = (folder / "artifacts/log/stdout").read_text("utf-8", "replace").strip().splitlines()
         errors = [line for line in lines if line.startswith(("[ERROR]", "ERROR!"))]
         return "\n".join(errors or lines[-5:])[-1500:]
     return ""
