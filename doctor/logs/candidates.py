@@ -8,7 +8,8 @@ from doctor.facts import Facts, Scope, Workload
 from doctor.logs.conditions import Circumstances
 from doctor.logs.fragments import find_fragments
 from doctor.logs.match import LogMatch, search
-from doctor.logs.text import LogText, readings
+from doctor.logs.text import LogText
+from doctor.logs.typed import readings
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import Candidate
 

@@ -9,7 +9,8 @@ from functools import cached_property
 
 from doctor.facts import Facts, Scope, Specifier, Version, Workload
 from doctor.logs.match import LogMatch
-from doctor.logs.text import LogText, lowered
+from doctor.logs.text import LogText
+from doctor.logs.typed import lowered
 from doctor.matrix import Matrix, capability_matches
 
 Answer = bool | None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.logs.match import BRIEF, LogMatch
-from doctor.logs.text import LogText, lowered
+from doctor.logs.text import LogText
+from doctor.logs.typed import lowered
 from doctor.matrix.catalogue import Signature
 
 # Of a literal so many letters, and of ten so many, must be there.

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 
-from doctor.logs.text import LogText, lowered
+from doctor.logs.text import LogText
+from doctor.logs.typed import lowered
 from doctor.matrix.catalogue import Signature
 
 

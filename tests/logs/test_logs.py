@@ -13,7 +13,8 @@ from doctor.facts import Device, Facts, HostFacts, Workload, seen
 from doctor.facts import LogText as LogFact
 from doctor.logs import find_matches, suspect
 from doctor.logs.conditions import CONDITIONS
-from doctor.logs.text import WHOLE_LIMIT, LogText, lowered
+from doctor.logs.text import WHOLE_LIMIT, LogText
+from doctor.logs.typed import lowered
 from doctor.matrix import load_matrix
 from doctor.matrix.catalogue import Signature
 from tests.logs.hostile import HOSTILE
