@@ -60,6 +60,7 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 def _wheel(folder: Path) -> str:
     """A package of one module, and its line in requirements."""
+    folder.mkdir()
     path = folder / "tiny-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("tiny.py", "")
@@ -86,7 +87,7 @@ def _goal(folder: Path) -> Goal:
     return Goal(
         profile="demo", home=HOME, scope=SYSTEM, supervisor=SYSTEMD, unit="doctor-demo.service",
         account="doctor", argv=argv, url=f"http://127.0.0.1:{port}", health="/", start_s=20,
-        release=Release("r1", "3.11", "x86_64", _wheel(folder),
+        release=Release("r1", "3.11", "x86_64", _wheel(folder / "wheels"),
                         files=(ManagedFile("stack.lock", "{}\n"),)),
         model=Model(f"{HOME}/model/m.gguf", {"": record}, str(folder / "m.gguf")),
         files=(ManagedFile(f"{HOME}/service.json", json.dumps(config)),
@@ -96,7 +97,8 @@ def _goal(folder: Path) -> Goal:
 
 def _steps(folder: Path) -> dict[str, dict[str, Any]]:
     goal = _goal(folder)
-    means = Means(python=PYTHON, wheels=str(folder), copy_wheels=True)
+    # Alone: all of that folder is carried over, and the logs of the roles lie beside it.
+    means = Means(python=PYTHON, wheels=str(folder / "wheels"), copy_wheels=True)
     unit = "/etc/systemd/system/doctor-demo-x"
     timer = {"path": f"{unit}.timer", "text": TIMER, "mode": 0o644}
     oneshot = "[Service]\nType=oneshot\nExecStart=/bin/true\n"
