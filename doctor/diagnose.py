@@ -250,7 +250,7 @@ def _spoken(
     """
     candidate = suspicion.candidates[0]
     rung = matrix.causes[candidate.cause].rung
-    code = next((rule.code for rule in rules if rule.cause == candidate.cause), "")
+    code = candidate.rule or _page(candidate.cause, rules)
     if rung is None or not code:
         return None
     return Finding(
@@ -263,6 +263,12 @@ def _spoken(
         remedies=(Remedy(candidate.remedy),) if candidate.remedy else (),
         sources=suspicion.match.signature.source,
     )
+
+
+def _page(cause: str, rules: tuple[Rule, ...]) -> str:
+    """The first rule of a cause: its page explains it. One that compares with the past comes last."""
+    codes = [rule.code for rule in rules if rule.cause == cause]
+    return min(codes, key=lambda code: code.startswith("DFT"), default="")
 
 
 def causes_of(cause: str, matrix: Matrix) -> frozenset[str]:

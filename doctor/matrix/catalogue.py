@@ -176,13 +176,15 @@ class Candidate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """A cause that a log signature may speak of; `when` are the facts that make it so.
 
     Without `when` it is the ordinary meaning of the words. `decide` is the command or
-    fact that would settle it, `remedy` what to do where this cause is the one.
+    fact that would settle it, `remedy` what to do where this cause is the one, `rule` the
+    code whose page explains it where that is not the first rule of the cause.
     """
 
     cause: str
     when: dict[str, str] = field(default_factory=dict)
     decide: str = ""
     remedy: str = ""
+    rule: str = ""
 
 
 class Signature(Row, frozen=True, kw_only=True):
