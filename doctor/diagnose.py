@@ -266,7 +266,7 @@ def _spoken(
 
 
 def _page(cause: str, rules: tuple[Rule, ...]) -> str:
-    """The first rule of a cause: its page explains it. One that compares with the past comes last."""
+    """The first rule of a cause, whose page explains it; what compares with the past is last."""
     codes = [rule.code for rule in rules if rule.cause == cause]
     return min(codes, key=lambda code: code.startswith("DFT"), default="")
 
