@@ -61,8 +61,7 @@ CapabilityBoundingSet={rights}
 ReadWritePaths={home}/metrics"""
 # To order a restart; to see what runs, whoever runs it; the kernel's log and NVML beside that.
 _ORDER = "CAP_SYS_ADMIN"
-_LOOK = "CAP_DAC_READ_SEARCH CAP_SYS_PTRACE"
-_EXAMINE = f"{_LOOK} CAP_SYSLOG CAP_SYS_ADMIN"
+_EXAMINE = "CAP_DAC_READ_SEARCH CAP_SYS_PTRACE CAP_SYSLOG CAP_SYS_ADMIN"
 _PYTHON = "/usr/bin/python3 -I"
 _SPREAD_S = 300
 _SPECIAL = re.compile(r"[^A-Za-z0-9/._+-]")
@@ -135,7 +134,7 @@ def _drift(profile: Profile, place: Place) -> list[ManagedFile]:
     text = "is the engine still what was applied?"
     base = f"{place.units}/doctor-{name}-drift"
     return [
-        ManagedFile(f"{base}.service", _service(place, name, text, lines, _LOOK)),
+        ManagedFile(f"{base}.service", _service(place, name, text, lines, "")),
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),
     ]
 
@@ -180,8 +179,11 @@ def _key(reference: str, scope: str) -> tuple[str, list[str]]:
 
 
 def _service(place: Place, name: str, text: str, lines: list[str], rights: str) -> str:
-    """A unit; one of a user's manager has no rights that could be taken from it."""
-    own = place.scope == USER
+    """A unit; one of a user's manager, or one without `rights`, is not held.
+
+    The look for drift is not: so held, it told of drift where there was none.
+    """
+    own = place.scope == USER or not rights
     held = [] if own else [_HARDENING.format(home=place.home, rights=rights)]
     return _SERVICE.format(name=name, text=text, lines="\n".join([*lines, *held]))
 
