@@ -1,7 +1,8 @@
 """What systemd itself says of the units that a service gets: how exposed each leaves it.
 
-`systemd-analyze security` reads the files alone; no systemd has to run. The unit that takes a
-run up after a reboot is not held: it applies a profile, and so may do what root may. Nor is the look for drift, which did not work so held.
+`systemd-analyze security` reads the files alone; no systemd has to run. Two units are not held:
+the one that takes a run up after a reboot applies a profile, and so may do what root may; the
+look for drift did not work so held.
 """
 
 from __future__ import annotations
