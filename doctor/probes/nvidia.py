@@ -116,7 +116,14 @@ def _without_asking(
         nvswitch=_nvswitches(platform.functions),
         device_nodes=nvidia_services.read_nodes(host),
     )
-    return _of_nvidia_host(host, facts, platform, around) if platform.is_ours else facts
+    if platform.is_ours:
+        return _of_nvidia_host(host, facts, platform, around)
+    # Where a driver is and no card is seen, what is installed tells whether it could start one.
+    return _with_module_file(host, facts) if _has_driver(facts, platform) else facts
+
+
+def _has_driver(facts: NvidiaFacts, platform: _Platform) -> bool:
+    return facts.userspace.is_known and not platform.wsl
 
 
 def _nvswitches(functions: Reading[tuple[PciFunction, ...]]) -> Reading[int]:
