@@ -26,7 +26,7 @@ def ask_fleet(
     from doctor.provision.fleet import ask_all
 
     folder = _folder(fleet)
-    hosts = _hosts(fleet, folder)
+    hosts = _hosts(orders, fleet, folder)
     _leave(ctx, ask_all(hosts, orders), folder, form, verbose)
 
 
@@ -42,14 +42,14 @@ def orders_for(
         raise UsageError(
             "--inventory goes through its machines alone", "leave --on, --ssh-config and files out"
         )
-    if verb != "drift":
-        _expect_lock(profile, service)
+    note = "" if verb == "drift" else _without_lock(profile, service)
     limit = fleet.host_limit or _LIMITS[verb]
-    return Orders(verb, profile, service.words(), fleet.forks, limit, RowProgress(sys.stderr))
+    rows = RowProgress(sys.stderr)
+    return Orders(verb, profile, service.words(), fleet.forks, limit, rows, note)
 
 
-def _expect_lock(profile: str, service: ServiceOptions) -> None:
-    """Say that without a lock machines may get different packages.
+def _without_lock(profile: str, service: ServiceOptions) -> str:
+    """What is to be said where machines may get different packages for want of a lock.
 
     A profile or lock that cannot be read raises UsageError here, and not in every row.
     """
@@ -58,9 +58,10 @@ def _expect_lock(profile: str, service: ServiceOptions) -> None:
 
     asked, wanted = service.asked(profile), find_profile(profile)
     locked = asked.wants_driver or lock_for(asked, wanted, lambda _: None)
-    if not locked and wanted.install.method == "venv":
-        text = f"no lock of {profile}: each machine gets what its index offers then"
-        click.echo(f"{text}. First: doctor profile lock {profile}", err=True)
+    if locked or wanted.install.method != "venv":
+        return ""
+    text = f"no lock of {profile}: each machine gets what its index offers then"
+    return f"{text}. First: doctor profile lock {profile}"
 
 
 def _folder(fleet: FleetOptions) -> Path:
@@ -69,10 +70,13 @@ def _folder(fleet: FleetOptions) -> Path:
     return folder
 
 
-def _hosts(fleet: FleetOptions, folder: Path) -> tuple[FleetHost, ...]:
+def _hosts(orders: Orders, fleet: FleetOptions, folder: Path) -> tuple[FleetHost, ...]:
     from doctor.provision.fleet_inventory import read_inventory
 
-    return read_inventory(fleet.inventory, fleet.limit, folder)
+    hosts = read_inventory(fleet.inventory, fleet.limit, folder)
+    if orders.note:
+        click.echo(orders.note, err=True)
+    return hosts
 
 
 def _leave(ctx: click.Context, run: FleetRun, folder: Path, form: str, verbose: bool) -> None:
@@ -110,7 +114,7 @@ def apply_fleet(
     from doctor.provision.fleet_apply import Hooks, apply_all, sizes
 
     folder = _folder(fleet)
-    hosts = _hosts(fleet, folder)
+    hosts = _hosts(orders, fleet, folder)
     sizes(batches.serial, 1)
     _need_files((batches.drain, batches.undrain))
     planned = ask_all(hosts, replace(orders, verb="plan", limit_s=fleet.host_limit or 600.0))

@@ -75,7 +75,7 @@ class FleetRun:
 class Orders:
     """What every machine is asked: the verb with its arguments, at most `forks` at once.
 
-    `tell` is told of every row when it is known.
+    `tell` is told of every row when it is known; `note` is for the person who asked.
     """
 
     verb: str
@@ -84,6 +84,7 @@ class Orders:
     forks: int = 10
     limit_s: float = 3600.0
     tell: Callable[[Row], None] = lambda _: None
+    note: str = ""
 
     def pool(self) -> Pool:
         """Ends a doctor that changes a machine so that it can close its journal."""

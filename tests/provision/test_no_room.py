@@ -111,6 +111,7 @@ def test_the_state_folder_is_no_folder(box: Sandbox) -> None:
     state.parent.mkdir(parents=True)
     state.write_text("a file\n")
     answer = box.apply(box.profile())
-    assert answer.status == 2
-    assert f"cannot make {state}/doctor" in answer.err
+    assert answer.status == 4
+    assert f"{state}/doctor" in answer.err
+    assert "XDG_STATE_HOME=" in answer.err
     assert subprocess.run(["ls", str(box.service)], check=False, capture_output=True).returncode

@@ -37,7 +37,9 @@ def wire(*words: str) -> dict[str, Any]:
 def test_no_wheel_of_a_new_vllm_for_a_v100() -> None:
     found = ask_for(f"V100,driver=580.95.05,{BOX}", {"engine": "vllm", "spec": "==0.30.0"})
     assert found.verdict == "none"
-    assert all("CUD101" in {f.code for f in judged.findings} for judged in found.refused)
+    # Below what the release supports, or without code for the card: either rules it out.
+    said = [{f.code for f in judged.findings} for judged in found.refused]
+    assert all(codes & {"CUD101", "ENG101"} for codes in said)
 
 
 def test_a_t4_serves_in_half_precision() -> None:
