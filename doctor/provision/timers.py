@@ -15,6 +15,7 @@ from doctor.errors import UsageError
 from doctor.matrix.launching import Launch
 from doctor.profile.schema import Profile
 from doctor.provision.goal import USER, Extra, ManagedFile
+from doctor.provision.hardening import COMMON
 
 _SERVICE = """\
 # Written by doctor. Changes are found by `doctor drift` and undone by `doctor apply`.
@@ -41,22 +42,7 @@ WantedBy=timers.target
 # Of the system's units: they read the machine, and write figures of the service.
 # ProtectKernelModules is not here, for it hides the modules that a check looks at.
 _HARDENING = """\
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=read-only
-PrivateTmp=yes
-PrivateMounts=yes
-ProtectControlGroups=yes
-ProtectKernelTunables=yes
-ProtectHostname=yes
-RestrictSUIDSGID=yes
-RestrictRealtime=yes
-RestrictNamespaces=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-LockPersonality=yes
-SystemCallArchitectures=native
-SystemCallFilter=~@clock @cpu-emulation @debug @module @mount @obsolete @raw-io @reboot @swap
-SystemCallErrorNumber=EPERM
+SystemCallFilter=~@debug
 CapabilityBoundingSet={rights}
 ReadWritePaths={home}/metrics"""
 # To order a restart; to see what runs, whoever runs it; the kernel's log and NVML beside that.
@@ -184,7 +170,7 @@ def _service(place: Place, name: str, text: str, lines: list[str], rights: str) 
     The look for drift is not: so held, it told of drift where there was none.
     """
     own = place.scope == USER or not rights
-    held = [] if own else [_HARDENING.format(home=place.home, rights=rights)]
+    held = [] if own else [COMMON + _HARDENING.format(home=place.home, rights=rights)]
     return _SERVICE.format(name=name, text=text, lines="\n".join([*lines, *held]))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from doctor.errors import UsageError
 from doctor.profile.schema import Service
+from doctor.provision.hardening import COMMON
 
 # A unit is world-readable, and so are its files; keys are read from their own files.
 _TEMPLATE = """\
@@ -43,25 +44,9 @@ WantedBy={target}
 # processes of one engine (@debug), NUMA and scheduling (@resources). `systemd-analyze security`
 # gives 2.3; a test holds it.
 _HARDENING = """\
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=read-only
-PrivateTmp=yes
-PrivateMounts=yes
 ProtectProc=invisible
-ProtectControlGroups=yes
-ProtectKernelTunables=yes
 ProtectKernelModules=yes
 ProtectKernelLogs=yes
-ProtectHostname=yes
-RestrictSUIDSGID=yes
-RestrictRealtime=yes
-RestrictNamespaces=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-LockPersonality=yes
-SystemCallArchitectures=native
-SystemCallFilter=~@clock @cpu-emulation @module @mount @obsolete @raw-io @reboot @swap
-SystemCallErrorNumber=EPERM
 {rights}ReadWritePaths={home}/run {home}/log {home}/work
 """
 _OWN_ACCOUNT = "CapabilityBoundingSet=\n"
@@ -107,6 +92,6 @@ def unit_text(home: str, service: Service, stop_signal: str, kind: Kind) -> str:
         stop_s=service.stop_s,
         restart=service.restart,
         open_files=service.open_files,
-        hardening=_HARDENING.format(home=home, rights=rights) if kind.is_system else "",
+        hardening=COMMON + _HARDENING.format(home=home, rights=rights) if kind.is_system else "",
         target="multi-user.target" if kind.is_system else "default.target",
     )

@@ -13,14 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from doctor.binaries import ldcache, offload
-from doctor.binaries.abi import wanted_symbols
-from doctor.binaries.contents import Contents, read_file, read_stream
-from doctor.binaries.elf import Elf, parse_notes
-from doctor.binaries.loader import Loader, SearchPath
+from doctor.binaries.contents import read_file
+from doctor.binaries.elf import parse_notes
 from doctor.binaries.scan import scan
-from doctor.binaries.sources import BinaryUnreadable, BytesSource
-from doctor.binaries.symbols import Symbols
-from doctor.binaries.tree import LocalTree
+from doctor.binaries.sources import BinaryUnreadable
 from doctor.errors import DoctorError
 from doctor.images.parts import read_parts
 from doctor.images.reading import read_image
@@ -29,6 +25,7 @@ from doctor.matrix import load_matrix
 from doctor.sizing.gguf import read_gguf
 from doctor.sizing.gguf_model import model_of_gguf
 from doctor.sizing.safetensors import read_safetensors
+from tests.binaries.examined import examine
 from tests.binaries.mutants import SAMPLES, originals
 from tests.fuzz.parser import Parser
 from tests.fuzz.scratch import folder, through_file
@@ -37,18 +34,8 @@ from tests.sizing import writing
 
 
 def _elf(data: bytes) -> object:
-    """All that is ever asked of a library; its own refusal is "unreadable: why"."""
-    path = folder() / "x.so"
-    path.write_bytes(data)
-    for contents in (
-        read_file(str(path), thorough=True),
-        read_stream(lambda: io.BytesIO(data), len(data)),
-    ):
-        assert isinstance(contents, Contents)
-        assert not contents.unreadable or not contents.kernels
-    Loader(LocalTree(), SearchPath()).open(str(path))
-    wanted_symbols(str(path))
-    return Symbols(Elf(BytesSource(data))).defines("cuOther1")
+    """A library: its own refusal is "unreadable: why"."""
+    return examine(data, folder() / "x.so")
 
 
 def _loose(data: bytes) -> object:
