@@ -35,7 +35,7 @@ _PROGRAMS = ("CUDACXX", "TRITON_PTXAS_PATH")
 # Variables of CUDA, torch, OpenMP and ROCm whose values have one form. Sources: CUDA C++
 # Programming Guide, environment variables; torch.utils.cpp_extension; torch CUDA semantics;
 # OpenMP specification; ROCm documentation of HSA_OVERRIDE_GFX_VERSION.
-_TARGET = r"(?:\d{1,2}\.\d[af]?|[A-Z][a-z]{1,20})(?:\+(?:PTX|Tesla))?"
+_TARGET = r"(?:\d{1,2}\.\d[af]?|[A-Z][a-z]{1,20})(?:\+(?:PTX|Tesla|Tegra))?"
 _FORMS = {
     "CUDA_VISIBLE_DEVICES": (
         re.compile(r"(?:(?:-?\d+|(?:GPU|MIG)-[\w/<>-]+|NoDevFiles|none|void)(?:,|$)\s*)*", re.I),
@@ -68,7 +68,8 @@ def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     for name, value in environment(case, needed=True).items():
         form = _FORMS.get(name)
-        if form is not None and form[0].fullmatch(value) is None:
+        # Nothing at all is as good as unset, and blanks around it are read over.
+        if form is not None and value.strip() and form[0].fullmatch(value.strip()) is None:
             yield Fault(
                 f"{name} is {value!r}; it takes {form[1]}",
                 evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
