@@ -23,23 +23,29 @@ def install_build(
     the text names the page.
     """
     release, variant = build
-    command = _command(case, matrix, package, release, variant)
+    row = _delivery(matrix, matrix.engine_packages.get(package, package), release, variant)
+    command = _command(case, matrix, package, build, row)
+    doubts = (_MUST_FOLLOW, variant.unseen, row.unseen if row else "")
     page = "" if command else f"; its files are at {variant.index}"
     return Remedy(
         action=f"install {package} {release.version} in its {variant.name} build, {why}{page}",
         commands=(command,) if command else (),
         role="python_env",
-        risk="; ".join(filter(None, (_MUST_FOLLOW, variant.unseen))),
+        risk="; ".join(filter(None, doubts)),
     )
 
 
 def _command(
-    case: Case, matrix: Matrix, package: str, release: Release, variant: Variant
+    case: Case,
+    matrix: Matrix,
+    package: str,
+    build: tuple[Release, Variant],
+    row: Delivery | None,
 ) -> str | None:
+    release, variant = build
     wanted = f"pip install --force-reinstall {shlex.quote(f'{package}=={release.version}')}"
     if not variant.index.startswith("http"):
         return wanted
-    row = _delivery(matrix, matrix.engine_packages.get(package, package), release, variant)
     if row is not None and row.url:
         arch = case.facts.host.arch.value or "x86_64"
         url = row.url.format(version=release.version, variant=variant.name, arch=arch)
