@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from doctor.errors import ExitCode, UsageError
-from doctor.examine import Gathered, Sources, gather, need_askable, parse_engine, request_of
+from doctor.examine import (
+    Gathered,
+    Sources,
+    gather,
+    need_askable,
+    need_consistent,
+    parse_engine,
+    request_of,
+)
 from doctor.facts import Facts, LogText, Scope, Workload, seen
 from doctor.facts.model import LOG_LIMIT
 from doctor.findings import Diagnosis, OutcomeKind, Verdict, left_open
@@ -28,6 +36,8 @@ def check(sources: Sources, engine: str = "", model: str = "") -> Report:
         from doctor.planning import check_plans
 
         return check_plans(sources, sources.plans, engine, model)
+    if sources.image:
+        _need_image(sources)
     found = gather(sources)
     if sources.image:
         found, engine = _look_into(found, sources, engine)
@@ -40,6 +50,14 @@ def check(sources: Sources, engine: str = "", model: str = "") -> Report:
     if sources.image and not engine and not _image_holds_engine(found.facts):
         diagnosis, notes = left_open(diagnosis), (_NO_ENGINE,)
     return Report(found.facts, diagnosis, found.source, paths=sources.facts, notes=notes)
+
+
+def _need_image(sources: Sources) -> None:
+    """Raise for an image that is not there: the host it would run on is long to read."""
+    from doctor.images.reading import need_image
+
+    need_consistent(sources)
+    need_image(sources.image)
 
 
 def _image_holds_engine(facts: Facts) -> bool:

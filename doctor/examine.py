@@ -101,11 +101,7 @@ class Gathered:
 
 def gather(sources: Sources) -> Gathered:
     """Read the facts; raises UsageError for input that cannot be read."""
-    if sources.root and (sources.facts or sources.host):
-        other = "--facts" if sources.facts else "--host"
-        raise UsageError(f"--root and {other} name two hosts", "give one of them")
-    if sources.image and sources.pythons:
-        raise UsageError("--image and --python name two targets", "give one of them")
+    need_consistent(sources)
     if sources.host:
         return _from_line(sources)
     if sources.facts:
@@ -114,6 +110,15 @@ def gather(sources: Sources) -> Gathered:
 
     facts = collect(host_of(sources), Options(pythons=sources.pythons, say=_say))
     return Gathered(facts, sources.root or "this host")
+
+
+def need_consistent(sources: Sources) -> None:
+    """Raise UsageError for sources that contradict each other, before anything is read."""
+    if sources.root and (sources.facts or sources.host):
+        other = "--facts" if sources.facts else "--host"
+        raise UsageError(f"--root and {other} name two hosts", "give one of them")
+    if sources.image and sources.pythons:
+        raise UsageError("--image and --python name two targets", "give one of them")
 
 
 def _from_line(sources: Sources) -> Gathered:

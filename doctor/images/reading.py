@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from doctor.errors import UsageError
+from doctor.images import engine
+from doctor.images.archive import open_archive
 from doctor.images.config import ImageConfig
 from doctor.images.host import ImageHost
 from doctor.images.kept import Keeper
@@ -83,15 +85,20 @@ def is_file(ref: str) -> bool:
     return ref.startswith(("/", "./", "../", "~")) or ref.endswith(".tar") or os.path.exists(ref)
 
 
+def need_image(ref: str) -> None:
+    """Raise what `read_image` raises for an image that cannot be opened; nothing is read."""
+    with ExitStack() as stack, _named(ref):
+        if is_file(ref):
+            open_archive(ref, stack)
+        else:
+            engine.find_image(stack.enter_context(engine.connect()), ref)
+
+
 def open_image(ref: str, stack: ExitStack) -> tuple[ImageConfig, Iterable[Stream]]:
     """The configuration of an image and its layers from the lowest up; closed with `stack`."""
     if is_file(ref):
-        from doctor.images.archive import open_archive
-
         found = open_archive(ref, stack)
         return found.config, found.streams
-    from doctor.images import engine
-
     client = stack.enter_context(engine.connect())
     image = engine.find_image(client, ref)
     chunks = stack.enter_context(engine.exported(client, image))

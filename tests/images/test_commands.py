@@ -53,6 +53,24 @@ def test_what_is_no_image_gives_one_line_and_2(
         assert captured.err.count("\n") <= 2
 
 
+# The client library leaves the socket of an engine that does not answer to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("ref", "status", "named"),
+    [("./absent.tar", 2, "absent.tar"), ("/dev", 2, "/dev"), ("absent:1", 4, "/nowhere")],
+)
+def test_an_image_is_looked_for_before_its_host(
+    ref: str,
+    status: int,
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    assert run(["check", "--image", ref, "--host", "no such card x1"]) == status
+    assert named in capsys.readouterr().err
+
+
 def test_lists_of_parts_and_verification(
     image: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
