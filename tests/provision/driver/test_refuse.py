@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from doctor.facts import Facts, seen
@@ -27,7 +28,7 @@ def words(found: Iterable[str]) -> str:
     [
         (state(runfile="/usr/bin/nvidia-uninstall"), 0, "own installer"),
         (state(broken=("nvidia-dkms-580",)), 0, "dpkg --configure -a"),
-        (state(manager="dnf"), 0, "by apt alone"),
+        (state(manager="dnf"), 0, "dnf is there: doctor changes drivers by apt alone"),
         (state(manager=""), 0, "no package manager"),
         (state(), 1000, "need root"),
     ],
@@ -76,6 +77,22 @@ def test_of_the_cards(card: str, branch: int, modules: str, text: str) -> None:
     assert text in words(refuse.of_cards(devices, wish, MATRIX))
 
 
+@pytest.mark.parametrize(
+    ("card", "branch", "modules"),
+    [
+        ("Tesla V100-SXM2-16GB", 580, "proprietary"),
+        ("NVIDIA H100 80GB HBM3", 550, "proprietary"),
+        ("NVIDIA H100 80GB HBM3", 550, "open"),
+        ("NVIDIA H100 80GB HBM3", 620, "open"),
+        ("NVIDIA B200", 580, "open"),
+        ("NVIDIA H100 80GB HBM3", 581, "open"),
+    ],
+)
+def test_cards_that_may_have_it_are_not_refused(card: str, branch: int, modules: str) -> None:
+    devices = facts(card).devices.value or ()
+    assert not list(refuse.of_cards(devices, Wish(branch=branch, modules=modules), MATRIX))
+
+
 def test_the_flavour_follows_the_cards() -> None:
     old, new = facts("Tesla V100-SXM2-16GB").devices.value, facts("NVIDIA B200").devices.value
     assert refuse.modules_for(old or (), "any", MATRIX) == "proprietary"
@@ -97,7 +114,8 @@ def removal(*names: str, installs: tuple[str, ...] = ()) -> str:
 
 def test_a_removal_that_nothing_replaces_is_refused() -> None:
     assert "the driver's package nvidia-kernel-dkms" in removal("nvidia-kernel-dkms")
-    assert "vim" in removal("vim")
+    assert removal("vim") == "apt would remove vim, and nothing takes its place"
+    assert "the driver's package libnvidia-gl-550" in removal("libnvidia-gl-550")
 
 
 def test_a_removal_that_something_replaces_is_none() -> None:
@@ -115,7 +133,23 @@ def test_the_line_of_dcgm_before_may_go_for_the_one_that_is_wanted() -> None:
     assert not list(refuse.of_simulation(answer, CHOICE, state(), FAMILY, DCGM.conflicts))
 
 
+def test_dcgm_is_wanted_whole_or_not_at_all() -> None:
+    assert DCGM is not None
+    wish = Wish(branch=580, modules="open", monitor=DCGM)
+    first, *others = DCGM.packages
+    assert f"offers {' and '.join(DCGM.packages)} at" in words(
+        refuse.of_monitor(CHOICE, wish, state())
+    )
+    there = state(package(first, "1:4.4.1-1"))
+    assert not [n for n in others if n not in words(refuse.of_monitor(CHOICE, wish, there))]
+    asked = msgspec.structs.replace(CHOICE, words=tuple(f"{n}=1:4.4.1-1" for n in DCGM.packages))
+    assert not list(refuse.of_monitor(asked, wish, state()))
+    assert not list(refuse.of_monitor(CHOICE, Wish(branch=580, modules="open"), state()))
+
+
 def test_what_apt_cannot_do_is_said_in_its_words() -> None:
+    silent = refuse.of_simulation(Simulation(status=100), CHOICE, state(), FAMILY)
+    assert "does not say why" in words(silent)
     answer = Simulation(status=100, said="E: Unable to correct problems")
     assert "Unable to correct" in words(refuse.of_simulation(answer, CHOICE, state(), FAMILY))
 
@@ -126,11 +160,17 @@ def test_a_module_needs_headers() -> None:
     headers = Change("install", "linux-headers-6.8.0-31-generic", "", "6.8.0-31.31")
     assert not list(refuse.of_headers(CHOICE, bare, Simulation(changes=(headers,))))
     assert not list(refuse.of_headers(CHOICE, state(), answer))
+    devel = Change("install", "kernel-devel", "", "5.14.0-427.el9")
+    assert not list(refuse.of_headers(CHOICE, bare, Simulation(changes=(devel,))))
+    signed = msgspec.structs.replace(CHOICE, signed=True)
+    assert not list(refuse.of_headers(signed, bare, answer))
 
 
 def test_switched_cards_need_a_manager_of_that_version() -> None:
     switched = Wish(branch=580, modules="open", fabric=True)
-    assert "NVSwitch" in words(refuse.of_fabric(CHOICE, switched))
+    assert "offers nvidia-fabricmanager-580 at" in words(refuse.of_fabric(CHOICE, switched))
+    without = msgspec.structs.replace(CHOICE, scheme=msgspec.structs.replace(SCHEME, fabric={}))
+    assert "offers a fabric manager at" in words(refuse.of_fabric(without, switched))
     whole = Choice(
         scheme=SCHEME, version="580.95.05", words=("nvidia-fabricmanager-580=580.95.05-1",)
     )
