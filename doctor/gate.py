@@ -57,7 +57,7 @@ def read_config(named: str = "") -> tuple[Config, str]:
     named, can be changed by others than its user.
     """
     path = Path(named) if named else own_config()
-    if path is None or (not named and not path.is_file()):
+    if path is None or (not named and not os.path.isfile(path)):
         return Config(), ""
     if not named:
         _refuse_foreign(path)

@@ -38,13 +38,13 @@ def user_folder(variable: str, below: str) -> str:
     """This user's folder of a kind ("XDG_CACHE_HOME", ".cache"); "" if there is no usable home.
 
     What the variable states is ignored if it is relative: nothing is kept where one happens
-    to stand. A home that is not there is not made.
+    to stand. A home that is not there is not made, one that this user may not enter is none.
     """
     base = os.environ.get(variable, "")
     if base.startswith("/"):
         return base
     home = os.path.expanduser("~")
-    usable = home.startswith("/") and home != "/" and os.path.isdir(home)
+    usable = home.startswith("/") and home != "/" and os.access(f"{home}/", os.X_OK)
     return f"{home}/{below}" if usable else ""
 
 

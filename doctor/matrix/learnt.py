@@ -45,7 +45,13 @@ def learnt_folder() -> Path | None:
 def learnt_files() -> tuple[Path, ...]:
     """Files of what was learnt; none that someone else owns or can write."""
     folder = learnt_folder()
-    found = sorted(folder.glob("*.json")) if folder else []
+    if folder is None:
+        return ()
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return ()
+    found = (folder / name for name in names if name.endswith(".json"))
     return tuple(path for path in found if _is_own(path))
 
 

@@ -14,7 +14,7 @@ import msgspec
 from doctor.diagnose import Request, diagnose
 from doctor.errors import UsageError
 from doctor.facts import Facts, Version
-from doctor.findings import Diagnosis, Severity
+from doctor.findings import Diagnosis, Finding, Severity
 from doctor.matrix import Matrix
 from doctor.profile.lock import Lock, parse_lock
 from doctor.profile.registry import parse_reference
@@ -274,7 +274,13 @@ def _faults(diagnosis: Diagnosis, mended: tuple[str, ...]) -> list[str]:
         if finding.severity is Severity.ERROR
     ]
     return [
-        f"{error.code}: {error.message}"
+        f"{error.code}: {error.message}{_mended_by(error)}"
         for error in errors
         if error.cause != _LIBRARY or not any(name in error.message for name in mended)
     ]
+
+
+def _mended_by(error: Finding) -> str:
+    """What to type against it, or else what to do."""
+    typed = next((r.commands for r in error.remedies if r.commands), ())
+    return f"; {' && '.join(typed) or error.remedies[0].action}" if error.remedies else ""

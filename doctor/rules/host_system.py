@@ -116,9 +116,16 @@ def _missing(case: Case, name: str, user: str, fact: Evidence) -> Fault:
     commands = package_commands(case.facts.host.os.value, _PACKAGES.get(stem, {}))
     return Fault(
         message=f"{name} is not installed, and {user} needs it",
-        evidence=(fact, Evidence(f"{name} was not found", case.scope.absent.at)),
+        evidence=(fact, Evidence(f"{name} was not found", _searched(case, name))),
         remedies=(Remedy(f"install the package that brings {name}", commands),),
     )
+
+
+def _searched(case: Case, name: str) -> str:
+    """Where it was looked for: what names it among the absent, else what reads binaries."""
+    readings = (case.scope.absent, case.facts.host.absent)
+    named = (r.at for r in readings if any(name in entry for entry in r.value or ()))
+    return next(named, case.scope.binaries.at)
 
 
 @rule("HST231", cause="network-unreachable", severity=Severity.ERROR)

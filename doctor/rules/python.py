@@ -120,9 +120,10 @@ def _final(python: Version) -> Version:
 
 @rule("PYE102", cause="python-unsupported", severity=Severity.ERROR)
 def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """No wheel of the engine, or of the torch that it pins, exists for this Python version.
+    """No wheel of the engine, or of what it pins, exists for this Python version.
 
-    What: the CPython tags of the release's wheels against the Python of the environment.
+    What: the CPython tags of the release's wheels, and of those of the torch and the
+        FlashAttention that it pins, against the Python of the environment.
     Why: without a wheel pip falls back to a source build or fails with "no matching
         distribution", whatever Requires-Python says.
     How to fix: an environment with one of the Python versions for which wheels exist.
@@ -132,19 +133,21 @@ def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     python = _python(case)
     minor = _minor(python.version)
-    subjects = [found, _pinned_torch(matrix, found)]
+    pinned = (_pinned(matrix, found, name) for name in _WHEELS_ONLY)
+    beside = (installed(case, matrix, name) for name in _WHEELS_ONLY[1:])
+    subjects = {s.name: s for s in (found, *pinned, *beside) if s is not None}.values()
     for subject in subjects:
-        if subject is None or not subject.rows or not minor:
+        if not subject.rows or not minor:
             continue
         if all(row.pythons and minor not in pythons(row) for row in subject.rows):
             yield _no_wheel(case, subject, python)
 
 
-def _pinned_torch(matrix: Matrix, found: Software) -> Software | None:
-    pin = shared_pin(found, "torch")
+def _pinned(matrix: Matrix, found: Software, name: str) -> Software | None:
+    pin = shared_pin(found, name)
     exact = pin.removeprefix("==")
     version = Version.maybe(exact) if pin.startswith("==") else None
-    return software(matrix, "torch", version) if version is not None else None
+    return software(matrix, name, version) if version is not None else None
 
 
 def _no_wheel(case: Case, found: Software, python: PythonInfo) -> Fault:

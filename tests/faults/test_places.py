@@ -32,16 +32,20 @@ WRITING = (
     "smoke",
 )
 READ_ONLY = "mount --bind {0} {0}\nmount -o remount,bind,ro {0}\n"
+# Root without the right to pass over the modes of files.
+CLOSED = """chown 65534 {0}\nchmod 700 {0}
+exec setpriv --bounding-set=-dac_override,-dac_read_search "$@"\n"""
 FULL = "mount -t tmpfs -o size=4k none {0}\ncat /dev/zero >{0}/filler 2>/dev/null || true\n"
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 PLACES = {
     "the home is read-only": READ_ONLY.format("/mnt"),
     "the home is full": FULL.format("/mnt"),
+    "the home is another's": CLOSED.format("/mnt"),
     "no room for temporary files": "".join(map(FULL.format, TEMPORARY)),
     "/var is read-only": "mount -t tmpfs -o ro none /var",
     "everything is read-only": "".join(map(READ_ONLY.format, ("/mnt", "/var", *TEMPORARY, "/"))),
 }
-LEAN = ("the home is full", "everything is read-only")
+LEAN = ("the home is full", "the home is another's", "everything is read-only")
 
 
 @pytest.fixture(
@@ -52,6 +56,15 @@ LEAN = ("the home is full", "everything is read-only")
 )
 def person(request: pytest.FixtureRequest, tmp_path: Path) -> Person:
     return Person(tmp_path, PLACES[request.param])
+
+
+@pytest.mark.slow
+def test_folders_of_another_in_a_home_are_passed_over(tmp_path: Path) -> None:
+    """What a command under sudo leaves."""
+    folders = "/mnt/.cache /mnt/.config /mnt/.local"
+    person = Person(tmp_path, f"mkdir -p {folders}\n{CLOSED.format(folders)}")
+    for line, right in JUDGING:
+        person.ask(*words_of(line, person)).expect_clear(*right)
 
 
 def words_of(line: str, person: Person) -> list[str]:

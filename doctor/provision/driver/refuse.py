@@ -106,7 +106,7 @@ def of_simulation(
     mine = re.compile("|".join((*family.names, *family.sources)))
     for name in answer.removed:
         there = state.package(name)
-        is_meta = re.sub(r"\d{3}", "", name, count=1) in metas or name in metas
+        is_meta = re.sub(r"\d{3}", "", name, count=1) in metas
         role = choice.scheme.renamed.get(role_of(name), role_of(name))
         if {role, role_of(name)} & coming or is_meta or name in may_go:
             continue
