@@ -220,15 +220,15 @@ def with_log(
 ) -> tuple[Finding, ...]:
     """Put the cause that the log speaks of first, and the finding that facts gave it before words.
 
-    A finding by facts is preferred if it is one of the log's candidates, or a cause of
-    which a candidate is a symptom. Otherwise the log's own words make the finding.
+    A finding by facts is preferred: an error of which a candidate of the log is a symptom,
+    else one of the candidates. Otherwise the log's own words make the finding.
     """
     meant = set(suspicion.causes)
     roots = {root for cause in meant for root in causes_of(cause, matrix)}
     serious = [f for f in found if f.severity is not Severity.INFO]
-    chosen = next((f for f in serious if f.cause in meant), None)
     errors = [f for f in serious if f.severity is Severity.ERROR]
-    chosen = chosen or next((f for f in errors if f.cause in roots), None)
+    chosen = next((f for f in errors if f.cause in roots), None)
+    chosen = chosen or next((f for f in serious if f.cause in meant), None)
     evidence = Evidence(suspicion.match.line[:300], f"log, line {suspicion.match.number}")
     if chosen is not None:
         severity = chosen.severity if suspicion.remark else Severity.ERROR

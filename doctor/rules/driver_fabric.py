@@ -10,6 +10,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.decide import each, is_absent, missed
+from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 
 _SWITCHED = "nvswitch"
@@ -45,7 +46,15 @@ def _has_switch(case: Case, matrix: Matrix) -> bool | None:
     if case.facts.nvidia.nvswitch.is_known:
         return bool(case.facts.nvidia.nvswitch.value)
     kinds = {cards.shared(d, matrix, "nvlink") for d in case.nvidia_devices}
-    return True if kinds == {_SWITCHED} else None
+    return True if kinds == {_SWITCHED} and not _is_small(case, matrix) else None
+
+
+def _is_small(case: Case, matrix: Matrix) -> bool:
+    """Fewer cards than a board with NVSwitch holds: a smaller board, or a part of one in a VM."""
+    if case.facts.devices.partial:
+        return False
+    rows = matrix.claims(DRIVER_DOMAIN, "nvswitch-board")
+    return any(len(case.nvidia_devices) < int(row.claim.value) for row in rows)
 
 
 def _manager_version(case: Case) -> tuple[Version | None, Evidence]:
@@ -94,7 +103,8 @@ def fabric_manager_not_running(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: without it CUDA answers 802 "system not yet initialized" on every card.
     How to fix: install the fabric manager of the driver's version, load the InfiniBand
         modules where the switches need them, start the service.
-    Silent when: the cards are not joined by NVSwitch, or that is not known for sure.
+    Silent when: the cards are not joined by NVSwitch, or that is not known for sure, as with
+        fewer cards than such a board holds.
     Sources: NVIDIA Fabric Manager user guide; gpu-operator issue 2781.
     """
     _switched_cards(case, matrix)

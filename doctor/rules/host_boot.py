@@ -13,6 +13,7 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.host_kernel import is_loaded, need_bare_host
 
 _REJECTED = ("key was rejected by service", "loading of unsigned module is rejected",
+             "loading of module with unavailable key is rejected",
              "module verification failed", "required key not available")  # fmt: skip
 _NO_BAR = ("no space for", "can't assign", "failed to assign", "i/o region assigned to your nvidia")
 

@@ -192,8 +192,9 @@ def gfx_overridden(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the runtime then loads code for another target; between close relatives it runs,
         otherwise it hangs or computes wrong values. It applies to every GPU of the host.
     How to fix: builds for the real target; unset the variable.
-    Silent when: the variable is not set, or names the real target.
-    Sources: ROCm runtime environment variables; issue threads.
+    Silent when: the variable is not set, or names the real target. A note for a relative
+        whose code is known to run.
+    Sources: ROCm runtime environment variables; LLVM, generic targets; issue threads.
     """
     devices = case.need_vendor("amd")
     value = environment(case, needed=True).get(_OVERRIDE, "")
@@ -207,7 +208,14 @@ def gfx_overridden(case: Case, matrix: Matrix) -> Iterator[Fault]:
             f"pose as {named}",
             evidence=(Evidence(f"HSA_OVERRIDE_GFX_VERSION={value}", case.scope.env.at),),
             remedies=(Remedy("unset it", ("unset HSA_OVERRIDE_GFX_VERSION",)),),
+            severity=Severity.INFO if _are_relatives(matrix, named, real) else None,
         )
+
+
+def _are_relatives(matrix: Matrix, named: str, real: set[str]) -> bool:
+    """Whether code for one target is known to run on all the real ones."""
+    rows = [m.claim for m in matrix.claims("rocm", "gfx-pose", None, named)]
+    return bool(real) and any(real <= {named, *row.value.split("|")} for row in rows)
 
 
 @rule("DEV142", cause="device-permission", severity=Severity.ERROR)
