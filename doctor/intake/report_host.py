@@ -115,7 +115,8 @@ def _cpu(cpu: Stated) -> Cpu:
     count = cpu.number("count")
     stated = Cpu(
         model=reading(cpu.text("model") or None, "cpu.model"),
-        flags=seen(flags, "cpu.flags", partial=True) if flags else UNSTATED,
+        # A list with "fpu", which each x86 of 64 bits has, was copied whole from the kernel.
+        flags=seen(flags, "cpu.flags", partial="fpu" not in flags) if flags else UNSTATED,
         lacks=seen(lacks, "cpu.lacks", partial=True) if lacks else UNSTATED,
         count=reading(int(count) if count else None, "cpu.count"),
     )

@@ -85,8 +85,8 @@ def torch_build(case: Case, matrix: Matrix) -> CudaBuild | None:
         return CudaBuild("torch", version, torch.cuda.value, fact)
     if torch is not None and (torch.cuda.is_absent or torch.hip.is_known):
         return None
-    if version is None:  # a file may name the index that decides the build, and no version
-        return _stated(case, "torch", None) if package is not None else None
+    if version is None:  # a report or a file may name the build, or its index, and no version
+        return _stated(case, "torch", None)
     at = case.scope.torch.at or case.scope.packages.at
     return _stated(case, "torch", version) or _default(
         case, software(matrix, "torch", version, at), matrix

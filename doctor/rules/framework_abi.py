@@ -47,7 +47,8 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
         "undefined symbol: _ZN3c10...".
     How to fix: the build of the extension that pairs with the torch, or the torch that
         the engine pins.
-    Silent when: the extension uses torch's stable ABI, or the pair is not in the matrix.
+    Silent when: the extension uses torch's stable ABI, or the pair is not in the matrix. A
+        warning where only the patch level of torch is another.
     Sources: METADATA of the extensions (rows in the matrix); PyTorch ABI notes.
     """
     torch = torch_version(case)
@@ -66,7 +67,14 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 ),
                 remedies=(_reinstall(package.name, torch),),
                 sources=sources,
+                severity=Severity.WARNING if _is_patch(spec, torch) else None,
             )
+
+
+def _is_patch(spec: str, torch: Version) -> bool:
+    """Tell whether only the patch level differs: torch keeps its C++ ABI within a minor release."""
+    pinned = Version(spec.removeprefix("==").removesuffix(".*"))
+    return (pinned.major, pinned.minor) == (torch.major, torch.minor)
 
 
 def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> Iterator[Fault]:

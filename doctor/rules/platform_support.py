@@ -65,4 +65,35 @@ def _machine(case: Case, matrix: Matrix) -> Evidence:
     return Evidence("Jetson", case.facts.host.platform.at)
 
 
-RULES: tuple[Rule, ...] = (engine_not_made_for_jetson,)
+@rule("HST132", cause="arch-wheel-missing", severity=Severity.ERROR)
+def engine_not_made_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine's project makes no build for this operating system.
+
+    What: the operating system against what the matrix knows of the engine's platforms.
+    Why: the index then has a source archive only, whose build fails, or which installs
+        without its compiled kernels; a wheel for Linux is refused.
+    How to fix: WSL, a container, or another engine.
+    Silent when: nothing is stated for the engine, or it runs in WSL or a container.
+    Sources: documentation and issue threads of the engines (rows in the matrix).
+    """
+    system = case.facts.host.os.known("host.os")
+    inside = case.scope.kind in ("container", "image") or bool(case.scope.image.ref)
+    if inside or case.facts.host.platform.value == "wsl2":
+        raise NotApplicable("it runs in a Linux of its own")
+    found = engine(case, matrix)
+    rows = possible(matrix, found, "platform", settings(case, matrix)[0])
+    for match, sure in rows:
+        claim = match.claim
+        if claim.key == system.id and claim.value == "unsupported":
+            yield Fault(
+                f"{found.label} on {system.pretty or system.id}: {claim.text}",
+                evidence=(found.evidence, Evidence(system.id, case.facts.host.os.at)),
+                remedies=(Remedy(claim.remedy),) if claim.remedy else (),
+                sources=claim.source,
+                severity=None if sure else Severity.WARNING,
+                extrapolated=match.extrapolated,
+            )
+            return
+
+
+RULES: tuple[Rule, ...] = (engine_not_made_for_jetson, engine_not_made_for_system)
