@@ -229,9 +229,11 @@ def with_log(
     errors = [f for f in serious if f.severity is Severity.ERROR]
     chosen = next((f for f in errors if f.cause in roots), None)
     chosen = chosen or next((f for f in serious if f.cause in meant), None)
-    evidence = Evidence(suspicion.match.line[:300], f"log, line {suspicion.match.number}")
+    where = "notes" if suspicion.prose else "log"
+    evidence = Evidence(suspicion.match.line[:300], f"{where}, line {suspicion.match.number}")
     if chosen is not None:
-        severity = chosen.severity if suspicion.remark else Severity.ERROR
+        is_told = suspicion.remark or suspicion.prose
+        severity = chosen.severity if is_told else Severity.ERROR
         first = replace(chosen, evidence=(*chosen.evidence, evidence), severity=severity)
         return (first, *(f for f in found if f is not chosen))
     spoken = _spoken(suspicion, evidence, matrix, rules)

@@ -26,10 +26,14 @@ LOG_LIMIT = 4 << 20
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LogText(Record):
-    """Text that an engine or the kernel printed; `workload` is the id it belongs to, or ""."""
+    """Text that an engine or the kernel printed; `workload` is the id it belongs to, or "".
+
+    `prose` if a person wrote it down, who may quote a message or only speak of it.
+    """
 
     text: str
     workload: str = ""
+    prose: bool = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -19,23 +19,25 @@ class Suspicion:
     """The first real error of a log, and the causes that facts leave, likeliest first.
 
     `certain` is True if only one cause is left, or facts speak for the first; `remark` if
-    the log holds no error that is known, only information and warnings.
+    the log holds no error that is known, only information and warnings; `prose` if a person
+    wrote it.
     """
 
     match: LogMatch
     candidates: tuple[Candidate, ...]
     certain: bool
     remark: bool = False
+    prose: bool = False
 
     @property
     def is_hint(self) -> bool:
         """The log does not name the cause by itself: nothing failed, or another may be meant."""
-        return self.remark or not self.certain
+        return self.remark or self.prose or not self.certain
 
     @property
     def is_weak(self) -> bool:
-        """No message of a program stands behind it, or a part of one."""
-        return self.match.signature.brief or self.match.partial
+        """No message of a program stands behind it, a part of one, or only what is said of it."""
+        return self.match.signature.brief or self.match.partial or self.prose
 
     @property
     def is_open(self) -> bool:
@@ -51,9 +53,24 @@ class Suspicion:
 def suspect(
     facts: Facts, scope: Scope, workload: Workload | None, matrix: Matrix
 ) -> Suspicion | None:
-    """Read the logs of a workload (and those that belong to none); None if they say nothing."""
+    """Read the logs of a workload (and those that belong to none); None if they say nothing.
+
+    What a person wrote is read where they say nothing.
+    """
     own = workload.id if workload else ""
-    text = "\n".join(log.text for log in facts.logs if log.workload in ("", own))
+    logs = [log for log in facts.logs if log.workload in ("", own)]
+    printed = "\n".join(log.text for log in logs if not log.prose)
+    found = _suspicion(printed, facts, scope, workload, matrix)
+    if found:
+        return found
+    prose = "\n".join(log.text for log in logs if log.prose)
+    said = _suspicion(prose, facts, scope, workload, matrix)
+    return replace(said, prose=True) if said else None
+
+
+def _suspicion(
+    text: str, facts: Facts, scope: Scope, workload: Workload | None, matrix: Matrix
+) -> Suspicion | None:
     if not text:
         return None
     engine = workload.engine if workload else ""
