@@ -240,6 +240,8 @@ def _scope_at(named: str, host: Host | None, facts: Facts) -> str:
     real = place.value if place else path
     if place and place.missing is Missing.TIMED_OUT:
         raise UsageError(f"--python {place.at}", "is the server of that file system up?")
+    if place and place.missing is Missing.NOT_PERMITTED:
+        raise UsageError(f"--python {named!r}: this user may not look there", _PYTHON_HINT)
     if not real:
         raise UsageError(f"--python {named!r}: no such file or folder", _PYTHON_HINT)
     homes = {s.root: s.id for s in facts.scopes if s.kind != "host"}

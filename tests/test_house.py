@@ -14,7 +14,7 @@ PACKAGE = ROOT / "doctor"
 
 # From the bottom up: a module may import from its own layer's folder and from layers below.
 LAYERS = (
-    ("errors", "version_info", "named_files"),
+    ("errors", "extras", "version_info", "named_files"),
     ("resources",),
     ("facts",),
     ("binaries",),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from doctor.errors import DoctorError, RemoteError, UsageError
+from doctor.extras import how_to_add
 from doctor.images.config import ImageConfig, parse_config
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ def connect() -> Iterator[DockerClient]:
     try:
         import docker
     except ImportError:
-        raise DoctorError(
-            "images need the docker package", "pip install 'llm-doctor[images]'"
-        ) from None
+        raise DoctorError("images need the docker package", how_to_add("images")) from None
     with reported():
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()
@@ -58,7 +57,7 @@ def reported() -> Iterator[None]:
                 f"this user may not ask the container engine at {place}", f"sudo, {_OR_A_FILE}"
             ) from None
         raise RemoteError(
-            f"no container engine answers at {place}", f"docker info, {_OR_A_FILE}"
+            f"no container engine answers at {place}", f"start or install one, {_OR_A_FILE}"
         ) from None
     except (requests.RequestException, OSError) as fault:
         raise RemoteError(f"the container engine does not answer: {fault}", "docker info") from None

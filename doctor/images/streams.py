@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
 
 from doctor.errors import UsageError
+from doctor.extras import how_to_add
 from doctor.images.tar import Stream
 
 Progress = Callable[[int, int, str], None]
@@ -209,7 +210,7 @@ def _unzstd(stream: Stream) -> Iterable[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise UsageError("a layer is packed with zstd", "pip install 'llm-doctor[scan]'") from None
+        raise UsageError("a layer is packed with zstd", how_to_add("scan")) from None
     try:
         # Frames ask for a window; one that is larger than the usual is a bomb.
         reader = zstandard.ZstdDecompressor(max_window_size=128 << 20).stream_reader(

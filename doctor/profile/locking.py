@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doctor.errors import DoctorError, RemoteError, UsageError
+from doctor.extras import how_to_add
 from doctor.profile.index import index_environment, pip_settings
 from doctor.profile.lock import LockedPackage
 
-EXTRA_HINT = "pip install 'llm-doctor[provision]'"
 RESOLVE_S, DOWNLOAD_S = 600, 3600
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -117,7 +117,7 @@ def uv_program() -> str:
         found = shutil.which("uv")
     if found:
         return found
-    raise DoctorError("uv is not installed", EXTRA_HINT)
+    raise DoctorError("uv is not installed", how_to_add("provision"))
 
 
 def index_settings() -> dict[str, str]:

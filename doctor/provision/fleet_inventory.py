@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor.errors import UsageError
+from doctor.extras import how_to_add
 from doctor.named_files import read_named
 from doctor.provision.target import DOCKER, LOCAL, SSH, Target, parse_target
 from doctor.resources import resource
@@ -92,7 +93,7 @@ def _by_ansible(path: str) -> bytes:
     if not program.is_file():
         raise UsageError(
             "ansible-inventory is not installed here",
-            "pip install 'llm-doctor[provision]', or hand over its --list output",
+            f"{how_to_add('provision')}, or hand over its --list output",
         )
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/"),
            "LC_ALL": "C.UTF-8", "ANSIBLE_INVENTORY_ENABLED": "ini,yaml",

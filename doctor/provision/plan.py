@@ -99,7 +99,8 @@ def _relevant(state: State) -> dict[str, Any]:
 
 def _stuck(goal: Goal, state: State) -> list[str]:
     found = list(npu_stuck(goal, state.npu))
-    if goal.npu is None and goal.scope != USER and state.uid != 0:
+    is_service = goal.npu is None and goal.driver is None
+    if is_service and goal.scope != USER and state.uid != 0:
         found.append("a system service needs root on that machine: use --user, or become root")
     for file in goal.files:
         there = state.files.get(file.path)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import yaml
 
 from doctor.errors import DoctorError
-from doctor.profile.locking import EXTRA_HINT
+from doctor.extras import how_to_add
 from doctor.provision.journal import on_disk
 from doctor.provision.target import LOCAL, Target
 from doctor.resources import resource
@@ -296,5 +296,5 @@ def _ansible_runner() -> Any:
         import ansible  # type: ignore[import-untyped] # noqa: F401 - started as a program
         import ansible_runner
     except ImportError:
-        raise DoctorError("Ansible is not installed", EXTRA_HINT) from None
+        raise DoctorError("Ansible is not installed", how_to_add("provision")) from None
     return ansible_runner

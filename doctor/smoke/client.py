@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from doctor.errors import DoctorError
+from doctor.extras import how_to_add
 from doctor.smoke.calls import (
     CallFault,
     Completion,
@@ -30,7 +31,6 @@ from doctor.smoke.calls import (
 if TYPE_CHECKING:
     import aiohttp
 
-EXTRA_HINT = "pip install 'llm-doctor[smoke]'"
 BODY_LIMIT, LINE_LIMIT = 32 << 20, 4 << 20
 _END = b"[DONE]"
 
@@ -169,7 +169,7 @@ def http_library() -> Any:
     try:
         import aiohttp
     except ImportError:
-        raise DoctorError("the HTTP client is not installed", EXTRA_HINT) from None
+        raise DoctorError("the HTTP client is not installed", how_to_add("smoke")) from None
     return aiohttp
 
 

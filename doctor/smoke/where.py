@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doctor.errors import UsageError
+from doctor.extras import how_to_add
 from doctor.facts import Package, Scope, Version
 from doctor.matrix.launching import Launch
 from doctor.probes import scopes
@@ -59,9 +60,7 @@ def _own(package: str) -> Version | None:
     try:
         return Version.maybe(version(package))
     except PackageNotFoundError:
-        raise LaunchError(
-            f"{package} is not installed", "pip install 'llm-doctor[smoke]'"
-        ) from None
+        raise LaunchError(f"{package} is not installed", how_to_add("smoke")) from None
 
 
 def _on_path(program: str) -> Place:

@@ -65,6 +65,9 @@ def test_folders_of_another_in_a_home_are_passed_over(tmp_path: Path) -> None:
     person = Person(tmp_path, f"mkdir -p {folders}\n{CLOSED.format(folders)}")
     for line, right in JUDGING:
         person.ask(*words_of(line, person)).expect_clear(*right)
+    answer = person.ask("check", "--python", "/mnt/.local/environment")
+    answer.expect_clear(2)
+    assert "may not look there" in answer.err
 
 
 def words_of(line: str, person: Person) -> list[str]:

@@ -170,6 +170,7 @@ def test_what_is_refused(plan: Plan, name: str) -> None:
     world, words = REFUSED[name]
     found = " | ".join(plan(world).blockers)
     assert words in found, found
+    assert "--user" not in found  # no driver is a user's
 
 
 def test_programs_on_the_gpus_may_be_put_up_with(plan: Plan) -> None:
