@@ -11,7 +11,18 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.relevance import is_relevant
-from doctor.rules.software import Software, admits, engine, pythons, shared_pin, software
+from doctor.rules.software import (
+    Software,
+    admits,
+    engine,
+    installed,
+    pythons,
+    shared_pin,
+    software,
+)
+
+# Pinned by engines, and published as wheels alone: without one nothing is installed.
+_WHEELS_ONLY = ("torch", "vllm-flash-attn")
 
 
 def _python(case: Case) -> PythonInfo:

@@ -13,6 +13,7 @@ from doctor.rules import cards
 from doctor.rules.decide import is_absent, missed
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.extension_wheels import wheel_fits
 from doctor.rules.settings import applicable, possible, settings
 from doctor.rules.software import Software, admits, engine, installed
 
@@ -100,6 +101,8 @@ def run_time_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _missed_tools(case: Case, matrix: Matrix, judged: set[str]) -> Iterator[Fault]:
     """Tools that a person missed, for an engine of which nothing is known about them."""
+    if wheel_fits(case, matrix):
+        return
     found = engine(case, matrix)
     names = {n.lower() for n in missed(case, _ANY)}
     for tool, others in _TOOLS.items():

@@ -1,0 +1,161 @@
+"""Extensions whose ready wheels are for certain torch and Python versions, else compiled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Missing, MissingFact, Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.rules.decide import missed
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.relevance import is_relevant
+from doctor.rules.settings import covering
+from doctor.rules.software import Software, admits, engine_name, installed, torch_version
+
+# Published as source, with ready wheels on the pages of its releases.
+_EXTENSIONS = ("flash-attn",)
+_LABELLED = re.compile(r"torch\d")
+_NVCC = re.compile(r"nvcc|cuda[ _-]?(toolkit|home)", re.IGNORECASE)
+
+
+@rule("FRM303", cause="abi-mismatch", severity=Severity.WARNING)
+def no_wheel_for_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """No ready wheel of the installed extension is for the torch that is here.
+
+    What: the torch versions that the wheels of the extension's release were made for
+        against the torch that is installed.
+    Why: a wheel of another torch ends in "undefined symbol: _ZN3c10..." at import; it is left
+        behind where torch was changed afterwards, and taken where its name is near enough.
+    How to fix: a release with a wheel for this torch, or a build of it on the spot.
+    Silent when: its version or the report says for which torch it was built, its libraries
+        were read, or torch is a nightly, a vendor's or no CUDA build. A note where the engine
+        does not use it, or a CUDA toolkit is here that may have built it.
+    Sources: release pages and workflows of the extension (claims in the matrix).
+    """
+    torch = _public_torch(case)
+    if case.scope.binaries.is_known:
+        raise NotApplicable("the libraries themselves were read")
+    for found in _unlabelled(case, matrix):
+        for match in covering(matrix, found, "wheels", "torch"):
+            if admits(match.claim.value, torch) is False:
+                yield _other_torch(case, matrix, found, torch, match)
+
+
+def _public_torch(case: Case) -> Version:
+    """The torch of the scope, where it is a release that wheels can be made for."""
+    torch = torch_version(case)
+    if torch is None:
+        case.scope.packages.known("packages")
+        raise NotApplicable("no torch in this scope")
+    if torch.is_prerelease or not (torch.local == "" or torch.local.startswith("cu1")):
+        raise NotApplicable("a nightly, a vendor's own torch or one without CUDA")
+    return torch
+
+
+def _unlabelled(case: Case, matrix: Matrix) -> Iterator[Software]:
+    """Installed extensions of which nothing says for which torch they were built."""
+    for name in _EXTENSIONS:
+        found = installed(case, matrix, name)
+        label = found.version.local if found is not None and found.version is not None else ""
+        stated = case.scope.built_for.get(name, "")
+        if found is not None and not stated and not _LABELLED.search(label):
+            yield found
+
+
+def _other_torch(
+    case: Case, matrix: Matrix, found: Software, torch: Version, match: ClaimMatch
+) -> Fault:
+    may_be_built = bool(case.facts.nvidia.toolkits.value)
+    used = _is_used(case, matrix, found.name) and not may_be_built
+    minor = ".".join(map(str, torch.release[:2]))
+    early = f" (torch{minor} in a name means a nightly)" * (minor == _nightly(match))
+    return Fault(
+        f"{found.label} has ready wheels for torch {match.claim.value}, none for {torch}{early}: "
+        "unless it was built here, it does not load",
+        evidence=(found.evidence, Evidence(f"torch {torch}", case.scope.torch.at)),
+        remedies=(
+            Remedy(
+                f"install a release of {found.name} that has a wheel for this torch, or build it",
+                (f"pip install --no-build-isolation --force-reinstall --no-deps {found.name}",),
+                role="python_env",
+            ),
+        ),
+        sources=match.claim.source,
+        severity=None if used else Severity.INFO,
+        extrapolated=match.extrapolated,
+    )
+
+
+def _nightly(match: ClaimMatch) -> str:
+    """The torch of which only a nightly existed when the release's wheels were made."""
+    return str(match.claim.data.get("nightly", ""))
+
+
+def _is_used(case: Case, matrix: Matrix, name: str) -> bool:
+    """Tell whether the extension is what is run, asked for, or needed by the engine."""
+    work = case.workload
+    backend = str((work.args.value or {}).get("attention_backend", "")) if work else ""
+    return is_relevant(case, matrix, name) or "flash" in backend.lower()
+
+
+@rule("PYE305", cause="build-toolchain-missing", severity=Severity.ERROR)
+def must_be_built_without_compiler(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The extension has no ready wheel for this torch or Python, and nvcc is not here to build it.
+
+    What: the torch and Python versions that the wheels of the release were made for, where
+        the extension is what is wanted and nvcc was looked for and not found.
+    Why: its setup takes a ready wheel if one fits and compiles otherwise: "CUDA_HOME
+        environment variable is not set", or hours of work.
+    How to fix: a release, torch and Python for which there is a wheel, or a CUDA toolkit of
+        torch's major.
+    Silent when: a wheel fits, the release's wheels are not known, or nobody missed nvcc.
+    Sources: release pages and workflows of the extension (claims in the matrix).
+    """
+    found = _wanted(case, matrix)
+    if found is None or not missed(case, _NVCC):
+        raise NotApplicable("no extension is to be built, or nobody missed nvcc")
+    torch, python = _public_torch(case), case.scope.python.value
+    for match in covering(matrix, found, "wheels", "torch"):
+        spec = str(match.claim.data.get("python", ""))
+        if admits(match.claim.value, torch) is False:
+            yield _no_compiler(found, f"torch {torch}", match)
+        elif python is not None and spec and admits(spec, python.version) is False:
+            yield _no_compiler(found, f"Python {python.version}", match)
+        elif python is None and spec:
+            raise MissingFact("python", Missing.NOT_STATED)
+
+
+def _wanted(case: Case, matrix: Matrix) -> Software | None:
+    name = engine_name(case, matrix)
+    return installed(case, matrix, name) if name in _EXTENSIONS else None
+
+
+def wheel_fits(case: Case, matrix: Matrix) -> bool:
+    """Tell whether the extension that is wanted has a ready wheel for the torch and Python here."""
+    found, torch, python = _wanted(case, matrix), torch_version(case), case.scope.python.value
+    if found is None or torch is None or python is None:
+        return False
+    matches = covering(matrix, found, "wheels", "torch")
+    specs = [(m.claim.value, str(m.claim.data.get("python", ""))) for m in matches]
+    return any(
+        admits(of_torch, torch) is True and admits(of_python, python.version) is True
+        for of_torch, of_python in specs
+    )
+
+
+def _no_compiler(found: Software, what: str, match: ClaimMatch) -> Fault:
+    return Fault(
+        f"{found.label} has no ready wheel for {what}, and nvcc is not here to build it",
+        evidence=(found.evidence, Evidence("nvcc is absent", "absent")),
+        remedies=(
+            Remedy(f"a torch {match.claim.value}, for which it has wheels"),
+            Remedy("or a CUDA toolkit of the major that torch is for", ("nvcc --version",)),
+        ),
+        sources=match.claim.source,
+        extrapolated=match.extrapolated,
+    )
+
+
+RULES: tuple[Rule, ...] = (no_wheel_for_torch, must_be_built_without_compiler)
