@@ -29,8 +29,9 @@ def driver_steps(goal: Goal, state: State) -> tuple[Step, ...]:
     if wanted is None or there is None:
         return ()
     moved = to_install(wanted, there)
-    debris = there.debris if wanted.purges else ()
-    gone = [n for n in wanted.absent if there.package(n) or n in debris]
+    # What was broken off before it was installed is there once dpkg has finished it.
+    traces = {*there.broken, *(there.debris if wanted.purges else ())}
+    gone = [n for n in wanted.absent if there.package(n) or n in traces]
     steps = [
         *_repair(there),
         *_key(wanted, there, moved),

@@ -96,6 +96,17 @@ def test_broken_packages_come_first_and_a_missing_module_is_built() -> None:
     assert names(driver_steps(goal, machine(goal, bare)))[0] == "build_module"
 
 
+@pytest.mark.parametrize("unpacked", range(len(NEW) + 1))
+def test_what_was_broken_off_goes_too_on_the_way_back(unpacked: int) -> None:
+    """However many of the new packages dpkg had begun with: it will finish them first."""
+    back = driver_goal(driver_set(*OLD, absent=tuple(p.name for p in NEW), purges=True))
+    begun = tuple(p.name for p in NEW[:unpacked])
+    found = driver_steps(back, State(home=back.home, driver=state(broken=begun)))
+    install = next(step for step in found if step.name == "install_driver")
+    assert set(install.variables["nvidia_driver_absent"]) == set(begun)
+    assert (found[0].name == "finish_packages") == bool(begun)
+
+
 def test_secure_boot_is_a_matter_for_a_person() -> None:
     goal = driver_goal(driver_set(*NEW, builds=True, needs_key=True))
     steps = driver_steps(goal, State(home=goal.home, driver=state()))
