@@ -39,6 +39,12 @@ class UsageError(DoctorError):
     exit_code = ExitCode.USAGE
 
 
+class NoneFoundError(DoctorError):
+    """What was asked for is understood, and there is none."""
+
+    exit_code = ExitCode.NO
+
+
 class MatrixError(DoctorError):
     """The compatibility matrix breaks its own rules (schema, sources, conflicts)."""
 

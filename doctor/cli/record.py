@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -26,4 +28,4 @@ def command(folder: str, root: str, python: tuple[str, ...]) -> None:
     from doctor.report.output import emit
 
     record(host_of(Sources(root=root)), folder, Options(pythons=python))
-    emit(f"{folder} holds the recorded host; its facts are in {folder}/facts.json\n")
+    emit(f"{folder} holds the recorded host; its facts are in {Path(folder, 'facts.json')}\n")

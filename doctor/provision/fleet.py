@@ -162,10 +162,11 @@ def _answer(ended: Ended) -> dict[str, Any] | None:
 
 
 def _reason(said: str) -> str:
-    """The message of a doctor, without what it told of its progress."""
-    lines = [line for line in said.splitlines() if line.startswith("doctor: ")]
-    if lines:
-        return lines[-1].removeprefix("doctor: ")
+    """The message of a doctor and what next, without what it told of its progress."""
+    _, found, told = f"\n{said}".rpartition("\ndoctor: ")
+    if found:
+        message, *hints = told.splitlines() or [""]
+        return "; ".join((message, *(hint.strip() for hint in hints[:1])))
     return said.splitlines()[-1] if said else "it said nothing"
 
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from doctor.errors import UsageError
+from doctor.errors import NoneFoundError, UsageError
 from doctor.report import Style
 from doctor.report.clean import clean_line
 from doctor.stack.model import PROVEN, Judged, Resolution, Stack
@@ -17,7 +17,7 @@ _CARD_VENDOR = "nvidia"
 
 
 def requirements(found: Resolution, style: Style | None = None) -> str:
-    """Requirements for pip; raises UsageError if no wheel or source is offered."""
+    """Requirements for pip; raises NoneFoundError if no wheel or source is offered."""
     offer = _best(found, ("wheel", "source"))
     lines = [f"# {line}" for line in _notes(found, offer)]
     lines += [f"--extra-index-url {url}" for url in _indexes(offer)]
@@ -171,7 +171,7 @@ def _best(found: Resolution, kinds: tuple[str, ...]) -> Judged:
         if offer.candidate.kind in kinds:
             return offer
     have = ", ".join(dict.fromkeys(o.candidate.kind for o in found.offers)) or "nothing"
-    raise UsageError(
+    raise NoneFoundError(
         f"no {' or '.join(kinds)} of {found.engine} is offered for this host",
         f"offered: {have}; run doctor resolve without --emit to see why",
     )

@@ -260,6 +260,21 @@ def test_rows_say_what_a_doctor_said() -> None:
     assert all(found == wanted for found, wanted in said.items())
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"planning ...\ndoctor: it needs root\n  use --user\n", "it needs root; use --user"),
+        (b"doctor: it needs root", "it needs root"),
+        (b"doctor: one\n  first\ndoctor: two\n", "two"),
+        (b"planning ...\nodd", "odd"),
+        (b"", "it said nothing"),
+    ],
+)
+def test_a_row_says_what_next(said: bytes, told: str) -> None:
+    host = FleetHost("a", Target(LOCAL, "a"))
+    assert row_of(host, Ended("a", 4, b"", said), Orders("apply", "p")).text == told
+
+
 def test_hostile_rows_stay_rows() -> None:
     text = "\x1b[31m\n::error::x \u202e"
     run = FleetRun("apply", text, (Row(text, text, DONE, text, (text,), text),), text)

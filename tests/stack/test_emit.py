@@ -8,7 +8,7 @@ import sys
 import pytest
 from packaging.requirements import Requirement
 
-from doctor.errors import UsageError
+from doctor.errors import NoneFoundError
 from doctor.profile.read import parse_profile
 from doctor.report.emit import dockerfile, profile, pyproject, requirements
 from doctor.stack.model import Resolution
@@ -104,12 +104,12 @@ def test_what_the_engine_must_be_told_is_in_it() -> None:
 
 
 def test_an_image_is_no_requirement() -> None:
-    with pytest.raises(UsageError, match="no wheel or source of vllm is offered"):
+    with pytest.raises(NoneFoundError, match="no wheel or source of vllm is offered"):
         requirements(image())
 
 
 def test_no_stack_is_nothing_to_write() -> None:
     found = ask_for(f"V100,driver=580.95.05,{BOX}", {"engine": "vllm", "spec": "==0.30.0"})
     for write in (requirements, pyproject, dockerfile, profile):
-        with pytest.raises(UsageError, match="offered"):
+        with pytest.raises(NoneFoundError, match="offered"):
             write(found)
