@@ -28,7 +28,7 @@ def command(
     \b
     Examples:
       doctor rollback llamacpp-cpu --user
-      doctor rollback llamacpp-cpu 20261129-191500-1 --on ssh://root@host
+      doctor rollback llamacpp-cpu 20261129-191500-1a3f9 --on ssh://root@host
 
     Exit codes: 0 done, 2 there is nothing to undo, 4 a step failed, 5 a reboot is needed.
     """

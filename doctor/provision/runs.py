@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from doctor.errors import ProvisionError, UsageError
 from doctor.provision.goal import digest_of
 from doctor.provision.journal import MOVE_AWAY, Journal, on_disk, read_json
 
-_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9]{1,6}")
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9]{1,8}")
 # The hash of all else in run.json; an older doctor wrote none.
 SEAL = "seal"
 _STAMP = len("20261129-191500")
@@ -75,6 +76,13 @@ def _own(variable: str, below: str) -> Path:
     return Path(base, "doctor")
 
 
+def _number(name: str) -> int:
+    """Which run of its second it is, by its name; an older doctor wrote the number alone."""
+    text = name[_STAMP + 1 :]
+    digits = text[:-4] or text
+    return int(digits) if digits.isdigit() else 0
+
+
 class Runs:
     """The runs below one state folder."""
 
@@ -83,13 +91,19 @@ class Runs:
         self.folder = state / "runs"
 
     def create(self) -> Run:
-        """A new, private folder for a run, whose name comes after those of all before it."""
+        """A new, private folder for a run, whose name comes after those of all before it.
+
+        The name also marks each process of the run, by which an interrupted one is ended: runs
+        of other users, or from other machines, that began in this second must have another.
+        """
         self._make(self.folder)
         now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
         # A clock that was set back must not make the newest run the oldest.
-        stamp = max([now, *(name[:_STAMP] for name in self._names()[-1:])])
-        for number in range(1, 10_000):
-            folder = self.folder / f"{stamp}-{number}"
+        last = next(reversed(self._names()), "")
+        stamp = max(now, last[:_STAMP])
+        first = _number(last) + 1 if last.startswith(stamp) else 1
+        for number in range(first, 10_000):
+            folder = self.folder / f"{stamp}-{number}{secrets.token_hex(2)}"
             with on_disk(folder), suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
                 return Run(folder)

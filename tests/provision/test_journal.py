@@ -88,6 +88,18 @@ def test_runs_are_private_and_found_by_name(tmp_path: Path) -> None:
             runs.get(name)
 
 
+def test_runs_of_one_second_have_names_of_their_own_in_their_order(tmp_path: Path) -> None:
+    """A process is marked with its run's name: another's run must not be ended with it."""
+    mine, others = Runs(tmp_path / "mine"), Runs(tmp_path / "others")
+    for state in (mine, others):
+        old = state.folder / "20991231-235959-9"
+        old.mkdir(parents=True)
+        (old / "run.json").write_text("{}")
+    made = [made_run(mine) for _ in range(12)]
+    assert [run.name for run in mine.all()][1:] == [run.name for run in made]
+    assert {run.name for run in made}.isdisjoint(made_run(others).name for _ in range(12))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to fear other users' folders")
 def test_root_keeps_no_runs_in_the_home_of_another(tmp_path: Path) -> None:
     home = tmp_path / "home"
