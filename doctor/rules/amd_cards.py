@@ -3,15 +3,59 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from doctor.facts import Device, Missing, MissingFact
+from doctor.facts import Device, Missing, MissingFact, Scope
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.matrix.amd_products import of_pci, of_product
-from doctor.rules.settings import covering
-from doctor.rules.software import Software
+from doctor.rules.engine import Case
+from doctor.rules.image_facts import known_image
+from doctor.rules.settings import Setting, covering, holds
+from doctor.rules.software import Software, software, torch_version
 
 _GFX = re.compile(r"gfx[0-9]{2,4}[a-c]?")
+
+
+@dataclass(frozen=True)
+class Held:
+    """Targets for which something here holds code, and how that is known."""
+
+    what: str = "library"
+    targets: frozenset[str] = frozenset()
+    sources: tuple[str, ...] = ()
+    extrapolated: str = ""
+
+
+def held(case: Case, matrix: Matrix, found: Software, uses_torch: bool) -> Held:
+    """Targets of the code here: as read, else by the name of the build, its image or torch's wheel.
+
+    Empty if none of them tells.
+    """
+    scope = case.scope
+    read = {g.partition(":")[0] for b in scope.binaries.value or () for g in b.gfx}
+    read = read or targets_in(scope.variants.get(found.name, ""))
+    if read:
+        return Held(targets=frozenset(read))
+    image = known_image(scope, matrix)
+    listed = targets_in(image.extra.get("gfx", "")) if image is not None else set()
+    if image is not None and listed:
+        return Held(f"image {image.repository}", frozenset(listed), image.source)
+    return _of_torch(case, matrix) if uses_torch else Held()
+
+
+def _of_torch(case: Case, matrix: Matrix) -> Held:
+    """Targets that torch's own wheels for a ROCm release are built for."""
+    torch = torch_version(case)
+    if torch is None or torch.is_prerelease or not torch.local.startswith("rocm"):
+        return Held()
+    beside = software(matrix, "torch", torch, case.scope.torch.at)
+    setting = Setting(Scope(id="", kind=""), {}, variant=torch.local)
+    for match in covering(matrix, beside, "gfx", "wheel"):
+        if holds(match.claim, setting):
+            listed = frozenset(match.claim.value.split("|"))
+            return Held(f"wheel of torch {torch}", listed, match.claim.source, match.extrapolated)
+    return Held()
 
 
 def targets_in(text: str) -> set[str]:
@@ -48,7 +92,7 @@ def listed(matrix: Matrix, found: Software) -> dict[str, tuple[str, tuple[str, .
 
     A list of its own, which may be bound to versions, counts before the general ones.
     """
-    own = covering(matrix, found, "gfx")
+    own = covering(matrix, found, "gfx", "supported")
     if own:
         claim = own[0].claim
         return dict.fromkeys(claim.value.split("|"), ("supported", claim.source))

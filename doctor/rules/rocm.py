@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
@@ -64,46 +65,66 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The GPU's gfx target is not among those of the installed libraries or the engine.
 
     What: the gfx of each device, as read or by its PCI id or product name, against the code objects
-        in the libraries or the targets that the build's own name gives, and against the
-        targets that the matrix lists for the engine and its version.
+        in the libraries, the targets that the build's own name, its image or the wheel of torch
+        give, and those that the matrix lists for the engine and its version.
     Why: HIP code objects are for one target; another one ends in "invalid device function",
         or the engine leaves the card unused.
     How to fix: a build for the target; HSA_OVERRIDE_GFX_VERSION helps only between close
         relatives and is not supported.
     Silent when: no library was read and the engine lists no targets; or the override names
-        a target that is listed. A warning if the target is only missing from a list.
-    Sources: offload bundles of the libraries; installation pages (rows in the matrix).
+        a target that is listed. A warning if the target is only missing from a list, a note
+        where another card of the host has one.
+    Sources: offload bundles of the libraries; build scripts and installation pages (rows in
+        the matrix).
     """
     devices = case.need_vendor("amd")
     found = engine(case, matrix)
-    held = {g.partition(":")[0] for b in case.scope.binaries.value or () for g in b.gfx}
-    held = held or amd_cards.targets_in(case.scope.variants.get(found.name, ""))
+    held = amd_cards.held(case, matrix, found, found.name in TORCH_ENGINES)
     posed = amd_cards.override(environment(case).get(_OVERRIDE, ""))
-    known = {} if held else amd_cards.listed(matrix, found)
-    if not held and not known:
+    known = {} if held.targets else amd_cards.listed(matrix, found)
+    if not held.targets and not known:
         raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
-    for device in {(d.gfx.value or d.pci_id.value or d.name.value): d for d in devices}.values():
-        seen = amd_cards.target(device, matrix)
-        if held and seen.fact not in held:
-            yield Fault(
-                f"no library here holds code for {seen.fact}, only for {', '.join(sorted(held))}",
-                evidence=(seen,),
-                remedies=(Remedy("install builds for this target, or build them"),),
-                subject=device.id,
-            )
-        elif known and not _is_listed(known, seen.fact) and not _is_listed(known, posed):
-            yield Fault(
-                f"{found.label} does not list {seen.fact}",
-                evidence=(seen, found.evidence),
-                remedies=(Remedy("build the engine for this target, or use another engine"),),
-                sources=next(iter(known.values()))[1],
-                subject=device.id,
-                severity=Severity.WARNING,
-            )
+    kinds = {(d.gfx.value or d.pci_id.value or d.name.value): d for d in devices}.values()
+    seen = [(device, amd_cards.target(device, matrix)) for device in kinds]
+    faults = [_without_code(found, d, fact, held, known) for d, fact in seen]
+    lacking = [
+        fault
+        for fault, (_, fact) in zip(faults, seen, strict=True)
+        if not _has_code(held, known, fact.fact) and not _has_code(held, known, posed)
+    ]
+    for fault in lacking:
+        spare = len(lacking) < len(seen)
+        yield replace(fault, severity=Severity.INFO) if spare else fault
 
 
-def _is_listed(known: dict[str, tuple[str, tuple[str, ...]]], gfx: str) -> bool:
-    return known.get(gfx, ("",))[0] == "supported"
+_Listed = dict[str, tuple[str, tuple[str, ...]]]
+
+
+def _has_code(held: amd_cards.Held, known: _Listed, gfx: str) -> bool:
+    return gfx in held.targets or known.get(gfx, ("",))[0] == "supported"
+
+
+def _without_code(
+    found: Software, device: Device, seen: Evidence, held: amd_cards.Held, known: _Listed
+) -> Fault:
+    if held.targets:
+        return Fault(
+            f"no {held.what} here holds code for {seen.fact}, only for "
+            f"{', '.join(sorted(held.targets))}",
+            evidence=(seen,),
+            remedies=(Remedy("install builds for this target, or build them"),),
+            sources=held.sources,
+            subject=device.id,
+            extrapolated=held.extrapolated,
+        )
+    return Fault(
+        f"{found.label} does not list {seen.fact}",
+        evidence=(seen, found.evidence),
+        remedies=(Remedy("build the engine for this target, or use another engine"),),
+        sources=next(iter(known.values()))[1],
+        subject=device.id,
+        severity=Severity.WARNING,
+    )
 
 
 def _gfx_rows(matrix: Matrix, engine_name: str) -> list[ClaimMatch]:
