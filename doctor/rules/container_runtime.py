@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import ContainerEngine
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import each, is_absent
+from doctor.rules.decide import each, is_absent, missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu, wants_cpu
 from doctor.rules.image_facts import known_image
@@ -16,6 +17,7 @@ from doctor.rules.software import software
 
 TOOLKIT_DOMAIN = "nvidia-container-toolkit"
 _INSIDE = ("container", "image")
+_TOOLKIT_PARTS = re.compile(r"nvidia-container-(?:runtime\S*|cli)|libnvidia-container\S*")
 _GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/"
 _CONFIGURE = Remedy(
     action="let the toolkit write the engine's configuration, and restart the engine",
@@ -51,11 +53,11 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: "could not select device driver" or "unknown runtime name: nvidia". A daemon
         reads its configuration at start, so a right file is no proof.
     How to fix: install the toolkit, let it configure the engine, restart the daemon.
-    Silent when: the runtime or a CDI device is known to the daemon, or the container has
-        its devices.
+    Silent when: the daemon knows the runtime or a CDI device, or the container has devices.
     Sources: NVIDIA Container Toolkit documentation, installation and troubleshooting.
     """
-    if case.scope.kind in _INSIDE and is_absent(case, TOOLKIT_DOMAIN):
+    lacks_part = is_absent(case, TOOLKIT_DOMAIN) or missed(case, _TOOLKIT_PARTS)
+    if case.scope.kind in _INSIDE and lacks_part:
         yield _without_toolkit(case)
         return
     box = _container_engine(case, matrix)

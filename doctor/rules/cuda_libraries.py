@@ -21,7 +21,7 @@ from doctor.rules.software import engine
 _CUDA_LIBRARY = re.compile(r"lib(?:cu(?!rl|ps)|nv|nccl|tensorrt)")
 # Names of libraries, and of packages and products that consist of them.
 _NAMED = re.compile(
-    r"lib(?:cuda|cu(?:blas|dnn|fft|rand|solver|sparse|file)|nv|nccl|tensorrt)[\w.+-]*|"
+    r"lib(?:cuda|cu(?:blas|dnn|fft|pti|rand|solver|sparse|file)|nv|nccl|tensorrt)[\w.+-]*|"
     r"cudnn[\d. ]*|cublas[\d. ]*|nccl|tensorrt(?: libraries)?|cuda (?:runtime|libraries)",
     re.IGNORECASE,
 )

@@ -12,9 +12,11 @@ from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu
+from doctor.rules.image_facts import known_image
 from doctor.rules.settings import Setting, covering, holds, settings
 from doctor.rules.software import engine
 
+_NPU = "ascend"
 _HIDING = {"nvidia": ("CUDA_VISIBLE_DEVICES",),
            "amd": ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
            "ascend": ("ASCEND_RT_VISIBLE_DEVICES",)}  # fmt: skip
@@ -125,6 +127,9 @@ def container_without_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("not a container")
     if computes_on_cpu(case):
         raise NotApplicable("an engine that runs on the CPU, and no accelerator on the host")
+    image = known_image(case.scope, matrix)
+    if image is not None and image.vendor == _NPU:
+        raise NotApplicable("the nodes of an NPU are asked for apart")
     yield from each((lambda: _given_none(case), lambda: _asks_for_none(case)))
 
 

@@ -18,7 +18,8 @@ from doctor.rules.settings import covering
 from doctor.rules.software import software
 
 _HEADERS = re.compile(
-    r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}", re.IGNORECASE
+    r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}|dkms",
+    re.IGNORECASE,
 )
 _NVIDIA_DKMS = re.compile(r"nvidia(?:-current|-open|-tesla|-srv)?[\w.-]*", re.IGNORECASE)
 

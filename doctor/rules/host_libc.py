@@ -11,10 +11,12 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.catalogue import Distro
 from doctor.matrix.model import Release
+from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import covering, holds, settings
 from doctor.rules.software import Software, engine, software
 
+_SYMBOL = re.compile(r"GLIBC_\d\.\d{1,3}(?:\.\d{1,3})?")
 _MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
 
 
@@ -34,6 +36,14 @@ def glibc_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
         distributions (rows in the matrix).
     """
     _need_linux(case)
+    absent = missed(case, _SYMBOL)
+    if absent:
+        yield Fault(
+            message=f"the C library of this system has no {absent[0]}",
+            evidence=(Evidence(f"{absent[0]} was not found", "absent"),),
+            remedies=(Remedy("run the engine from its container image"),),
+        )
+        return
     floors = tuple(_floors(case, matrix))
     if not floors and not any(_known_software(case, matrix)):
         raise NotApplicable("nothing here tells which C library it needs")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import each, need_contents
+from doctor.rules.decide import each, missed, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.host_libc import distribution
 from doctor.rules.settings import covering, holds, settings
 from doctor.rules.software import engine
+
+# GCC's symbol versions, as loaders name them.
+_SYMBOL = re.compile(r"(?:GLIBCXX|CXXABI)_\d[\d.]{0,12}")
 
 
 @rule("HST111", cause="libstdcxx-too-old", severity=Severity.ERROR)
@@ -24,13 +28,37 @@ def libstdcxx_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
         a symbol of a newer compiler.
     How to fix: a newer libstdc++ in the environment (conda-forge has one), a container
         image, or a build made with the system's own compiler.
-    Silent when: the environment is one of conda, which brings its own C++ library.
+    Silent when: the environment is one of conda, which brings its own C++ library, and no
+        version was looked for in vain.
     Sources: GCC libstdc++ manual, ABI policy; symbol versions read from the binaries.
     """
+    absent = missed(case, _SYMBOL)
+    if absent:
+        yield _without(absent[0])
+        return
     if case.scope.kind == "conda":
         raise NotApplicable("conda brings its own C++ library")
     need_contents(case)
     yield from each((lambda: _older_symbols(case, matrix), lambda: _older_claimed(case, matrix)))
+
+
+def _without(symbol: str) -> Fault:
+    return Fault(
+        message=f"the C++ library that is found first has no {symbol}",
+        evidence=(Evidence(f"{symbol} was not found", "absent"),),
+        remedies=_newer(),
+    )
+
+
+def _newer() -> tuple[Remedy, ...]:
+    return (
+        Remedy(
+            "put a newer C++ library into the environment",
+            ("conda install -c conda-forge libstdcxx-ng",),
+            role="python_env",
+        ),
+        Remedy("or run the engine from its container image"),
+    )
 
 
 def _older_claimed(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -65,14 +93,7 @@ def _older_symbols(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     Evidence(f"{binary.path} asks for GLIBCXX_{binary.glibcxx}", binary.path),
                     Evidence(f"newest GLIBCXX_{have}", at),
                 ),
-                remedies=(
-                    Remedy(
-                        "put a newer C++ library into the environment",
-                        ("conda install -c conda-forge libstdcxx-ng",),
-                        role="python_env",
-                    ),
-                    Remedy("or run the engine from its container image"),
-                ),
+                remedies=_newer(),
             )
             return
 

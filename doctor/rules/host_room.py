@@ -128,7 +128,8 @@ def shared_memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
     size = case.scope.shm_mib if inside or case.scope.shm_mib.is_known else case.facts.host.shm_mib
     if count == 1 or (count is None and len(case.devices) == 1 and case.facts.devices.is_known):
         raise NotApplicable("one process serves one device")
-    if count is None and (not size.is_known or computes_on_cpu(case)):
+    is_told = case.workload is not None and case.workload.args.is_known
+    if count is None and (is_told or not size.is_known or computes_on_cpu(case)):
         raise NotApplicable("nothing tells of several processes")
     have = size.known("scope.shm_mib")
     if have > _DOCKER_DEFAULT_MIB * max(1, (count or 1) // _RANKS_PER_DEFAULT):

@@ -9,13 +9,19 @@ from typing import Any
 from doctor.facts import Missing, MissingFact, Reading, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.image_facts import known_image
 from doctor.rules.npus import ascend_devices, label
 from doctor.rules.settings import applicable, covering, settings
 from doctor.rules.software import Software, admits, engine_name, software
 
 # The driver's file may name several: "[7.0.0,8.9.9],[9.0.0,9.9.9]".
 _RANGE = re.compile(r"\[\s*([\w.]{1,40})\s*,\s*([\w.]{1,40})\s*\]")
+# Parts of the driver's package, as people name them; its nodes and libraries are of NPU202.
+_DRIVER_PARTS = re.compile(
+    r"npu-smi|(?:ascend|npu)[ -]?(?:hdk[ -]?)?(?:driver|firmware)|hdk(?: driver)?", re.IGNORECASE
+)
 ASCEND_ENGINES = ("vllm-ascend", "mindie", "torch-npu")
 
 
@@ -50,6 +56,9 @@ def is_ascend(case: Case, matrix: Matrix) -> None:
             return
     except NotApplicable:
         pass
+    image = known_image(case.scope, matrix)
+    if image is not None and image.vendor == "ascend":
+        return
     if case.scope.package("torch-npu") is None:
         raise NotApplicable("no Ascend device or engine")
 
@@ -68,9 +77,10 @@ def npu_driver_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     devices = ascend_devices(case)
     driver = case.facts.ascend.driver
+    has_tool = driver.is_known or not case.facts.ascend.smi_error.is_absent
     if case.facts.host.platform.value == "container":
         raise NotApplicable("the driver is the host's: a container has what is mounted")
-    if driver.is_absent:
+    if driver.is_absent or not has_tool or missed(case, _DRIVER_PARTS):
         yield Fault(
             f"{len(devices)} Ascend devices and no NPU driver",
             evidence=(

@@ -97,6 +97,10 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     if case.scope.kind != "container":
         raise NotApplicable("no container")
+    given = case.scope.devices_visible
+    if given.is_known and not given.partial and not given.value and not mounts.is_known:
+        yield _lacking(case, [_MANAGER], ())
+        return
     if not mounts.is_known and "--device" not in runtime:
         raise MissingFact("mounts of the container", mounts.missing or Missing.NOT_STATED)
     found = software(matrix, "vllm-ascend", None)

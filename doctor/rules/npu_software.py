@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
 from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import is_absent
+from doctor.rules.decide import is_absent, missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.npu import ASCEND_ENGINES, cann_version, is_ascend, is_of_scope
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, admits, engine, installed
 
+_CANN_PARTS = re.compile(r"(?:ascend-)?cann(?:-(?:toolkit|kernels)\S*)?", re.IGNORECASE)
 _SET = Remedy("install one supported set", role="ascend_cann")
 
 
@@ -32,6 +34,14 @@ def cann_not_of_the_set(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: vllm-ascend versioning policy; Ascend/pytorch compatibility (rows in the matrix).
     """
     is_ascend(case, matrix)
+    absent = missed(case, _CANN_PARTS)
+    if absent:
+        yield Fault(
+            f"{absent[0]} is not installed",
+            evidence=(Evidence(f"no {absent[0]}", "absent"),),
+            remedies=(_SET,),
+        )
+        return
     cann, at = cann_version(case, matrix)
     if cann is None:
         raise MissingFact("ascend.cann", case.facts.ascend.cann.missing or Missing.NOT_STATED)
@@ -189,25 +199,39 @@ def cann_environment_not_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     work = case.workload
     if work is None:
         raise NotApplicable("no workload")
+    absent = missed(case, _VARIABLES)
+    if absent:
+        yield _not_loaded(absent[0], "absent", ())
+        return
     env = work.env.known("environment of the engine")
     if work.env.partial:
         raise MissingFact("environment of the engine", Missing.NOT_STATED)
     for match in matrix.claims("cann", "env-var"):
         if match.claim.data.get("must_be") == "set" and match.claim.key not in env:
-            yield Fault(
-                f"{match.claim.key} is not set: the CANN environment is not loaded",
-                evidence=(Evidence(f"no {match.claim.key}", work.env.at),),
-                remedies=(
-                    Remedy(
-                        "load the environment before the start",
-                        (
-                            "source /usr/local/Ascend/ascend-toolkit/set_env.sh",
-                            "source /usr/local/Ascend/nnal/atb/set_env.sh",
-                        ),
-                    ),
+            yield _not_loaded(match.claim.key, work.env.at, match.claim.source)
+
+
+# Variables that set_env.sh of the toolkit sets, and the script itself.
+_VARIABLES = re.compile(
+    r"ASCEND_(?:TOOLKIT_HOME|HOME_PATH|OPP_PATH|AICPU_PATH)|(?:\S*/)?set_env\.sh"
+)
+
+
+def _not_loaded(name: str, at: str, sources: tuple[str, ...]) -> Fault:
+    return Fault(
+        f"{name} is not set: the CANN environment is not loaded",
+        evidence=(Evidence(f"no {name}", at),),
+        remedies=(
+            Remedy(
+                "load the environment before the start",
+                (
+                    "source /usr/local/Ascend/ascend-toolkit/set_env.sh",
+                    "source /usr/local/Ascend/nnal/atb/set_env.sh",
                 ),
-                sources=match.claim.source,
-            )
+            ),
+        ),
+        sources=sources,
+    )
 
 
 @rule("NPU305", cause="cann-mismatch", severity=Severity.ERROR)

@@ -21,7 +21,7 @@ from doctor.rules.software import Software, admits, engine, installed
 _TOOLS: dict[str, tuple[str, ...]] = {
     "nvcc": ("nvcc", "cuda toolkit", "cuda-toolkit", "cuda_home"),
     "gcc": ("gcc", "cc", "c compiler", "build-essential"),
-    "g++": ("g++", "gcc-c++", "c++ compiler"),
+    "g++": ("g++", "gcc-c++", "c++ compiler", "cc1plus", "cl.exe", "msvc"),
     "python-headers": (
         "python.h",
         "python3-dev",
@@ -30,6 +30,7 @@ _TOOLS: dict[str, tuple[str, ...]] = {
         *(f"python3.{n}-{end}" for n in range(8, 16) for end in ("dev", "devel")),
     ),
     "ptxas": ("ptxas",),
+    "hipcc": ("hipcc", "hip compiler"),
     "rustc": ("rustc", "cargo", "rust"),
     "ninja": ("ninja",),
     "cmake": ("cmake",),

@@ -55,6 +55,7 @@ from doctor.rules import (
     serving,
     serving_memory,
     serving_share,
+    wsl_passthrough,
 )
 from doctor.rules.engine import Rule
 
@@ -68,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     *host_system.RULES,
     *host_platform.RULES,
     *platform_support.RULES,
+    *wsl_passthrough.RULES,
     *driver_floor.RULES,
     *driver_match.RULES,
     *driver_modules.RULES,

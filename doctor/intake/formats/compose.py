@@ -28,6 +28,9 @@ _SERVICES = re.compile(r"^services:[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 _USED = re.compile(r"^[ \t]{1,12}(?:image|build):", re.MULTILINE)
 _MOST = 100
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+_SHM = "/dev/shm"  # noqa: S108 - a mount point
+# Docker's default. Source: docs.docker.com, container run, --shm-size.
+DEFAULT_SHM_MIB = 64
 
 
 def looks_like(text: str) -> bool:
@@ -80,7 +83,7 @@ class _Service:
             kind="container",
             image=self._image(scope.image),
             env=self._env(scope),
-            shm_mib=reading(memory_of(self._text("shm_size")), self._at("shm_size")),
+            shm_mib=self._shm(),
             devices_visible=self._devices(),
             runtime=reading(self._text("runtime") or None, self._at("runtime")),
         )
@@ -121,6 +124,17 @@ class _Service:
         known = {**(scope.env.value or {}), **allowed(own)}
         at = self._at("environment") if own else scope.env.at
         return seen(known, at, partial=True) if known else UNSTATED
+
+    def _shm(self) -> Reading[int]:
+        """Shared memory as given; Docker's default where nothing in the service speaks of it."""
+        size = memory_of(self._text("shm_size"))
+        if size is not None:
+            return seen(size, self._at("shm_size"))
+        others = ("ipc", "shm_size", "tmpfs", "extends", "privileged")
+        mounts = " ".join(map(_mount, items(self.keys.get("volumes"))))
+        if any(key in self.keys for key in others) or _SHM in mounts:
+            return UNSTATED
+        return seen(DEFAULT_SHM_MIB, self._at("image"))
 
     def _devices(self) -> Reading[tuple[str, ...]]:
         """The devices that are asked for. None is a fact: a container gets none by itself.
@@ -173,6 +187,10 @@ def _pairs(node: yaml.Node | None) -> dict[str, str]:
     found: Mapping[str, str] = {key: scalar(value) for key, value in table(node).items()}
     listed = [scalar(item).partition("=") for item in items(node)]
     return {**found, **{name: expand(value, {}) for name, equals, value in listed if equals}}
+
+
+def _mount(node: yaml.Node) -> str:
+    return scalar(node) or scalar(table(node).get("target"))
 
 
 def _device(node: yaml.Node) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from doctor.facts import UNSTATED, Facts, ImageRef, Reading, Scope, Version, Workload, seen
 from doctor.intake.environment import SCOPE
-from doctor.intake.workload import launched
+from doctor.intake.workload import launched, launched_by_image
 from doctor.probes.environment import allowed
 from doctor.probes.tool_text import LIMIT, reading
 
@@ -97,7 +97,8 @@ def _workload(row: dict[str, Any]) -> Workload | None:
     """The engine that the container's command starts."""
     config = _table(row, "Config")
     argv = (*_words(config.get("Entrypoint")), *_words(config.get("Cmd")))
-    return launched(argv, AT)
+    image = str(config.get("Image") or "")
+    return launched(argv, AT) or launched_by_image(image, tuple(_words(config.get("Cmd"))), AT)
 
 
 def _tables(value: Any) -> list[dict[str, Any]]:

@@ -15,12 +15,20 @@ _PINNED = re.compile(
     r"([A-Za-z0-9][\w.-]{0,99})(?:\[[\w,.-]{0,99}\])?==(v?\d[\w.!+-]{0,60})(?:\s{0,9}[;#].{0,400})?"
 )
 _LOCATED = re.compile(r"([A-Za-z0-9][\w.-]{0,99}) @ (?:file|git\+|https?):.{0,400}|-e .{1,400}")
+_ASKED = re.compile(
+    r"[^\n]{0,80}[$#>] (?:sudo )?(?:(?:python[\d.]{0,5} -m |uv )?pip[\d.]{0,5} (?:freeze|list)"
+    r"|(?:conda|mamba) list|cat \S{0,200}requirements\S{0,80})[^\n]{0,200}"
+)
 _ROW = re.compile(r"([A-Za-z][\w.-]{1,99}) {2,99}(v?\d{1,9}\.\d[\w.!+-]{0,60})")
 
 
 def looks_like(text: str) -> bool:
-    """Tell by lines of which nearly all are pins, or all are rows of name and version."""
-    return len(_pins(text)) > 2 or len(_bare_rows(text)) > 1
+    """Tell by lines of which nearly all are pins, or all are rows of name and version.
+
+    One is enough below the command that lists them.
+    """
+    least = 1 if _ASKED.match(text.lstrip()) else 3
+    return len(_pins(text)) >= least or len(_bare_rows(text)) >= min(least, 2)
 
 
 def parse(text: str) -> Facts:
@@ -51,4 +59,6 @@ def _bare_rows(text: str) -> list[Package]:
 def _stripped(text: str) -> list[str]:
     """Lines that are neither blank nor comments, if there are not too many for a list."""
     listed = [line.strip()[:600] for line in islice(lines(text[: 48 << 10]), 1500)]
+    if listed and _ASKED.fullmatch(listed[0]):
+        listed = listed[1:]
     return [line for line in listed if line and not line.startswith(("#", "--", "WARNING:"))]
