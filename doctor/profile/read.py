@@ -45,7 +45,7 @@ def parse_profile(text: str, name: str) -> Profile:
     return profile
 
 
-_HINT = "docs/profiles.md describes the keys"
+_HINT = "`doctor profile show llamacpp-cpu` is an example; docs/profiles.md describes the keys"
 
 
 def read_profile(path: Path) -> Profile:
@@ -130,7 +130,18 @@ def _misread(message: str, root: yaml.Node, name: str) -> UsageError:
     unknown = _UNKNOWN.search(text)
     node = (unknown and _key(node, unknown[1])) or node
     place = f"{shown}: " if shown else ""
-    return UsageError(f"{name}:{_line(node)}: {place}{text}"[:500], _HINT)
+    near = _near_key(unknown[1]) if unknown else ""
+    hint = f"did you mean {near}? {_HINT}" if near else _HINT
+    return UsageError(f"{name}:{_line(node)}: {place}{text}"[:500], hint)
+
+
+def _near_key(name: str) -> str:
+    """The key of any table of a profile that is most like a name; "" if none is."""
+    import difflib
+
+    _, tables = msgspec.json.schema_components([Profile])
+    known = {key for table in tables.values() for key in table.get("properties", ())}
+    return next(iter(difflib.get_close_matches(name, sorted(known), n=1)), "")
 
 
 def _key(node: yaml.Node, name: str) -> yaml.Node | None:

@@ -56,7 +56,9 @@ def find_drift(target: Target, profile: str, user: bool, matrix: Matrix) -> Drif
     home = f"{base_folder(target, user)}/{profile}"
     goal = applied_goal(read_home(target, home))
     if goal is None:
-        raise UsageError(f"{profile} was not applied to {target.name}", f"doctor apply {profile}")
+        own, other = (" --user", "without") if user else ("", "with")
+        hint = f"doctor apply {profile}{own}, or ask {other} --user if that is how it was applied"
+        raise UsageError(f"{profile} was not applied to {target.name}", hint)
     state = read_state(target, goal, deep=True)
     if goal.driver is not None:
         return _of_driver(goal, state, target, matrix)

@@ -120,7 +120,8 @@ class Desk:
         done = [run for run in self.runs.of(service) if run.journal.end == APPLIED]
         done = [run for run in done if run.asked.get(VERB) == "apply"]
         if unfinished is None and not done:
-            raise UsageError(f"there is no run of {service} to undo", "doctor drift shows more")
+            hint = "what was applied with --user is undone with --user"
+            raise UsageError(f"there is no run of {service} to undo", hint)
         return unfinished or done[-1]
 
     def _close(self, name: str, by: str) -> None:

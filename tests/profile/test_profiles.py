@@ -212,3 +212,12 @@ def test_doubts_name_what_the_matrix_speaks_against() -> None:
     assert "begin at 7.5" in doubt(GOOD.replace("min_capability: '7.5'", "min_capability: '6.0'"))
     assert "nothing is known" in doubt(GOOD.replace("name: vllm", "name: voodoo"))
     assert isinstance(parse_profile(GOOD, "p"), Profile)
+
+
+@pytest.mark.parametrize(
+    ("line", "near"), [("servin: {port: 1}", "serving"), ("serving: {prot: 1}", "port")]
+)
+def test_a_misspelt_key_is_told_the_nearest(line: str, near: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_profile(f"schema: doctor/profile/v1\nname: mine\n{line}\n", "p.yaml")
+    assert f"did you mean {near}?" in caught.value.hint
