@@ -40,6 +40,7 @@ class Survey(Struct, frozen=True, kw_only=True):
     packages: tuple[tuple[str, str, str, str, str], ...] = ()
     holds: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
     auto: tuple[str, ...] = ()
     modules: dict[str, str] = {}
     signers: dict[str, str] = {}
@@ -65,6 +66,7 @@ class Survey(Struct, frozen=True, kw_only=True):
             debris=tuple(sorted(gone)),
             holds=self.holds,
             broken=self.broken,
+            leaving=self.leaving,
             auto=self.auto,
             modules=self.modules,
             signers=self.signers,

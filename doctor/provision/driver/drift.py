@@ -79,6 +79,8 @@ def differences(goal: Goal, state: State) -> Iterator[tuple[str, str, str]]:
             yield "file", path, f"has mode {now.mode:o}, not {file.mode:o}"
     for name in there.broken:
         yield "package", name, "is in a broken state"
+    for name in there.leaving:
+        yield "package", name, "is marked to go: the next run of apt removes it"
     for name in wanted.absent:
         if there.package(name) is not None:
             yield "package", name, "is there again"

@@ -91,6 +91,8 @@ def _packages(wanted: DriverSet, state: DriverState) -> Shown:
             f"{name} is in a broken state" for name in state.broken
         ]
         return Shown("packages", Layer.FAILED, names[0])
+    if state.leaving:
+        return Shown("packages", Layer.FAILED, f"{state.leaving[0]} is marked to go")
     loose = sorted(set(wanted.holds) - set(state.holds))
     if loose:
         return Shown("packages", Layer.FAILED, f"{loose[0]} is not held")

@@ -91,7 +91,7 @@ class DriverState(Struct, frozen=True, kw_only=True):
     `modules` gives by file the version that it states, for the kernel that runs, `signers` who
     signed it ("" for nobody); `loaded` is the version of the one that is loaded. `users` are
     programs that have a GPU open, `runfile` a trace of NVIDIA's own installer, `debris`
-    packages that only left files.
+    packages that only left files, `leaving` installed ones that the next run of apt removes.
     """
 
     manager: str = ""
@@ -100,6 +100,7 @@ class DriverState(Struct, frozen=True, kw_only=True):
     debris: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
     auto: tuple[str, ...] = ()
     modules: dict[str, str] = field(default_factory=dict)
     signers: dict[str, str] = field(default_factory=dict)

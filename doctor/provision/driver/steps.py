@@ -75,16 +75,20 @@ def lost(wanted: DriverSet, there: DriverState, moved: Sequence[Package]) -> lis
 
 
 def _repair(there: DriverState) -> list[Step]:
-    if not there.broken:
+    unsure = (*there.broken, *there.leaving)
+    if not unsure:
         return []
     return [
         Step(
             name="finish_packages",
             role="nvidia_driver",
             title="let dpkg finish what was interrupted",
-            reason=f"in a broken state: {', '.join(there.broken[:5])}",
+            reason=f"a change was broken off: {', '.join(unsure[:5])}",
             risk="none: nothing else is installed or removed",
-            variables={"nvidia_driver_state": "repaired"},
+            variables={
+                "nvidia_driver_state": "repaired",
+                "nvidia_driver_kept": list(there.leaving),
+            },
         )
     ]
 

@@ -205,6 +205,7 @@ def test_files_that_hold_it(path: str, more: str | None, mode: int, words: str) 
     ("there", "words"),
     [
         (but(broken=("nvidia-dkms-580-open",)), "nvidia-dkms-580-open is in a broken state"),
+        (but(leaving=("nvidia-dkms-580-open",)), "nvidia-dkms-580-open is marked to go"),
         (but(packages=(*PACKAGES, package("nvidia-open-570", "570.1"))), "is there again"),
         (but(modules={}), "has no module, not 580.95.05"),
         (but(modules={"/m/nvidia.ko": "570.86.10"}), "has 570.86.10, not 580.95.05"),

@@ -109,6 +109,7 @@ def test_each_layer_can_fail(change: dict[str, object], layer: str) -> None:
         (state(*PACKAGES[1:], holds=SET.holds, modules={"m": V}), "packages"),
         (state(*PACKAGES, modules={"m": V}), "packages"),
         (state(*PACKAGES, holds=SET.holds, broken=("x",), modules={"m": V}), "packages"),
+        (state(*PACKAGES, holds=SET.holds, leaving=("x",), modules={"m": V}), "packages"),
         (state(*PACKAGES, holds=SET.holds, modules={"m": "570.86.10"}), "module"),
         (state(*PACKAGES, holds=SET.holds), "module"),
     ],

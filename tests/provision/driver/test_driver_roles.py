@@ -34,7 +34,9 @@ SCENES = {
         driver_set(*NEW, absent=tuple(p.name for p in OLD), units=UNITS),
         state(*OLD, holds=tuple(p.name for p in OLD), loaded="570.86.10"),
     ),
-    "repair": steps(driver_set(*NEW, builds=True), state(*NEW, broken=("x",))),
+    "repair": steps(
+        driver_set(*NEW, builds=True), state(*NEW, broken=("x",), leaving=(NEW[0].name,))
+    ),
     "containers": steps(driver_set(*NEW, engine="docker"), state(), '{"log-driver": "local"}'),
 }
 

@@ -107,6 +107,13 @@ def test_what_was_broken_off_goes_too_on_the_way_back(unpacked: int) -> None:
     assert (found[0].name == "finish_packages") == bool(begun)
 
 
+def test_what_an_interrupted_apt_would_still_remove_stays() -> None:
+    there = state(*NEW, holds=tuple(p.name for p in NEW), leaving=(NEW[0].name,))
+    first = driver_steps(GOAL, machine(GOAL, there))[0]
+    assert first.name == "finish_packages"
+    assert first.variables["nvidia_driver_kept"] == [NEW[0].name]
+
+
 def test_secure_boot_is_a_matter_for_a_person() -> None:
     goal = driver_goal(driver_set(*NEW, builds=True, needs_key=True))
     steps = driver_steps(goal, State(home=goal.home, driver=state()))

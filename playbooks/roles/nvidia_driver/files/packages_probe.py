@@ -81,7 +81,7 @@ def _dpkg(question: dict[str, Any]) -> dict[str, Any]:
         "${Package}\t${Version}\t${Architecture}\t${source:Package}\t${db:Status-Want}\t"
         "${db:Status-Eflag}\t${db:Status-Status}\n"
     )
-    packages, holds, broken = [], [], []
+    packages, holds, broken, leaving = [], [], [], []
     for line in run(["dpkg-query", "-W", "-f", form]).stdout.splitlines():
         name, version, arch, source, want, flag, status = line.split("\t")
         if status not in ("installed", "not-installed", "config-files") or flag != "ok":
@@ -93,11 +93,15 @@ def _dpkg(question: dict[str, Any]) -> dict[str, Any]:
         mine = mine or any(fnmatch.fnmatchcase(name, glob) for glob in question.get("globs", []))
         if mine and status in ("installed", "config-files"):
             packages.append([name, version, arch, source, status])
+            # apt marks what it is about to remove; broken off, its next run removes that too.
+            if want in ("deinstall", "purge") and status == "installed":
+                leaving.append(name)
     auto = set(run(["apt-mark", "showauto"]).stdout.split())
     return {
         "packages": packages,
         "holds": holds,
         "broken": broken,
+        "leaving": leaving,
         "auto": sorted(auto & {row[0] for row in packages}),
         "foreign": run(["dpkg", "--print-architecture"]).stdout.strip(),
     }
