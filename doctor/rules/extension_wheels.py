@@ -12,11 +12,19 @@ from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.relevance import is_relevant
 from doctor.rules.settings import covering
-from doctor.rules.software import Software, admits, engine_name, installed, torch_version
+from doctor.rules.software import (
+    Software,
+    admits,
+    engine,
+    engine_name,
+    installed,
+    torch_version,
+)
 
 # Published as source, with ready wheels on the pages of its releases.
 _EXTENSIONS = ("flash-attn",)
 _LABELLED = re.compile(r"torch\d")
+_COMPILER = re.compile(r"gcc|g\+\+|cc|c\+\+|build-essential|c(?:\+\+)? compiler", re.IGNORECASE)
 _NVCC = re.compile(r"nvcc|cuda[ _-]?(toolkit|home)", re.IGNORECASE)
 
 
@@ -102,27 +110,39 @@ def _is_used(case: Case, matrix: Matrix, name: str) -> bool:
 
 @rule("PYE305", cause="build-toolchain-missing", severity=Severity.ERROR)
 def must_be_built_without_compiler(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The extension has no ready wheel for this torch or Python, and nvcc is not here to build it.
+    """What is wanted comes as source only, or has no wheel that fits, and no compiler is here.
 
-    What: the torch and Python versions that the wheels of the release were made for, where
-        the extension is what is wanted and nvcc was looked for and not found.
+    What: engines and extensions whose index holds source alone, where a C++ compiler was looked
+        for and not found; those with ready wheels elsewhere by the torch and Python that these
+        were made for, where nvcc was not found.
     Why: its setup takes a ready wheel if one fits and compiles otherwise: "CUDA_HOME
         environment variable is not set", or hours of work.
-    How to fix: a release, torch and Python for which there is a wheel, or a CUDA toolkit of
-        torch's major.
-    Silent when: a wheel fits, the release's wheels are not known, or nobody missed nvcc.
-    Sources: release pages and workflows of the extension (claims in the matrix).
+    How to fix: a release, torch and Python for which there is a wheel, or the compiler.
+    Silent when: a wheel fits, the release's wheels are not known, nobody missed the compiler,
+        or it runs from an image.
+    Sources: file names of the index, release pages and workflows (claims in the matrix).
     """
-    found = _wanted(case, matrix)
-    if found is None or not missed(case, _NVCC):
-        raise NotApplicable("no extension is to be built, or nobody missed nvcc")
+    found = engine(case, matrix)
+    source = covering(matrix, found, "artefact", "sdist")
+    if not source or case.scope.image.ref:
+        raise NotApplicable(f"{found.name} comes built")
+    if missed(case, _COMPILER) and not wheel_fits(case, matrix):
+        yield _no_compiler(found, "comes as source", "a C++ compiler", source[0])
+    elif not missed(case, _NVCC) or case.scope.package(found.name) is None:
+        raise NotApplicable("nobody missed a compiler, or no release is named")
+    else:
+        yield from _no_wheel_here(case, matrix, found)
+
+
+def _no_wheel_here(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
     torch, python = _public_torch(case), case.scope.python.value
     for match in covering(matrix, found, "wheels", "torch"):
         spec = str(match.claim.data.get("python", ""))
         if admits(match.claim.value, torch) is False:
-            yield _no_compiler(found, f"torch {torch}", match)
+            yield _no_compiler(found, f"has no ready wheel for torch {torch}", "nvcc", match)
         elif python is not None and spec and admits(spec, python.version) is False:
-            yield _no_compiler(found, f"Python {python.version}", match)
+            what = f"has no ready wheel for Python {python.version}"
+            yield _no_compiler(found, what, "nvcc", match)
         elif python is None and spec:
             raise MissingFact("python", Missing.NOT_STATED)
 
@@ -145,15 +165,17 @@ def wheel_fits(case: Case, matrix: Matrix) -> bool:
     )
 
 
-def _no_compiler(found: Software, what: str, match: ClaimMatch) -> Fault:
+def _no_compiler(found: Software, what: str, tool: str, match: ClaimMatch) -> Fault:
+    claim = match.claim
+    wheel = f"a torch {claim.value}, for which it has wheels" if claim.kind == "wheels" else ""
     return Fault(
-        f"{found.label} has no ready wheel for {what}, and nvcc is not here to build it",
-        evidence=(found.evidence, Evidence("nvcc is absent", "absent")),
+        f"{found.label} {what}, and {tool} is not here to build it",
+        evidence=(found.evidence, Evidence(f"{tool} is absent", "absent")),
         remedies=(
-            Remedy(f"a torch {match.claim.value}, for which it has wheels"),
-            Remedy("or a CUDA toolkit of the major that torch is for", ("nvcc --version",)),
+            *((Remedy(wheel or claim.remedy),) if wheel or claim.remedy else ()),
+            Remedy(f"or install {tool}"),
         ),
-        sources=match.claim.source,
+        sources=claim.source,
         extrapolated=match.extrapolated,
     )
 

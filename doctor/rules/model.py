@@ -1,4 +1,4 @@
-"""Rules about number formats: quantization, dtype and KV-cache dtype on this card and release."""
+"""Rules about number formats: quantization and dtype on this card and release."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.engine_features import refusal
-from doctor.rules.model_facts import argument, environment, known_model, model_name, quantization_of
-from doctor.rules.settings import BACKEND, Judgement, Setting, fold, judge, need, settings
+from doctor.rules.model_facts import argument, known_model, model_name, quantization_of
+from doctor.rules.settings import (
+    Judgement,
+    Setting,
+    covering,
+    fold,
+    judge,
+    need,
+    settings,
+)
 from doctor.rules.software import Software, engine
 
 _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
@@ -25,10 +33,11 @@ _NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|fp4|mxfp4|gguf)(?=$|[-_. ])", re
 # Words in names of repositories for formats that engines know by another name.
 _METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4"}
 _PUBLISHED = ("mxfp4",)  # models that exist in this format only
+_ALLOWED = "allow_deprecated_quantization"
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 
 
-def _word(case: Case, name: str) -> tuple[str, str]:
+def word_of(case: Case, name: str) -> tuple[str, str]:
     """An argument as one folded word and where it was read; raises if left to the engine."""
     value, at = argument(case, name)
     match = _METHOD.match(str(value or "").strip())
@@ -38,7 +47,7 @@ def _word(case: Case, name: str) -> tuple[str, str]:
     return word, at
 
 
-def _judged(
+def judged(
     case: Case, matrix: Matrix, decide: Callable[[Software, Setting], Iterator[Fault]]
 ) -> Iterator[Fault]:
     """Ask once per different kind of device."""
@@ -81,13 +90,13 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 return
         need(results[0][1], f"quantization {method} of {found.name}")
 
-    yield from _judged(case, matrix, decide)
+    yield from judged(case, matrix, decide)
 
 
 def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
     """The method asked for or declared by the checkpoint; else, not for sure, its name's."""
     try:
-        return (*_word(case, "quantization"), True)
+        return (*word_of(case, "quantization"), True)
     except NotApplicable:
         work = case.workload
         declared = quantization_of(work.model.value or {}) if work else ""
@@ -137,7 +146,7 @@ def quantization_is_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
         awq_marlin, gptq and gptq_marlin are one checkpoint format).
     Sources: vLLM config verification of quantization; vllm-project/vllm issue 29707.
     """
-    asked, at = _word(case, "quantization")
+    asked, at = word_of(case, "quantization")
     work = case.workload
     if work is None:
         raise NotApplicable("no workload")
@@ -150,6 +159,32 @@ def quantization_is_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
         evidence=(Evidence(f"quantization={asked}", at), Evidence(declared, work.model.at)),
         remedies=(Remedy("leave --quantization out: the checkpoint names its method"),),
     )
+
+
+@rule("MDL103", cause="quant-unsupported-on-cc", severity=Severity.ERROR)
+def quantization_deprecated(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The quantization method is on its way out, and this release takes it only on request.
+
+    What: the method that was asked for, or that the checkpoint declares, against those that
+        the release marks as deprecated, unless the flag that allows them is set.
+    Why: the engine stops at start and names the flag; a later release has no such method.
+    How to fix: the flag that the finding names, or another quantization of the model.
+    Silent when: the flag is set, or the release does not mark the method.
+    Sources: method registries of the releases (rows in the matrix).
+    """
+    method, at, is_sure = _method(case, matrix)
+    if not is_sure or str(argument(case, _ALLOWED)[0]).lower() in ("true", "1"):
+        raise NotApplicable("it is allowed, or only the model's name tells the method")
+    found = engine(case, matrix)
+    for match in covering(matrix, found, "quantization-deprecated"):
+        if fold(match.claim.key) == method:
+            yield Fault(
+                f"quantization {method} of {found.label} is {match.claim.text}",
+                evidence=(found.evidence, Evidence(f"quantization {method}", at)),
+                remedies=(Remedy(match.claim.remedy),),
+                sources=match.claim.source,
+                extrapolated=match.extrapolated,
+            )
 
 
 def _family(method: str) -> str:
@@ -171,7 +206,7 @@ def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         engine that falls back by itself gives an info only.
     Sources: platform checks of the engines (rows in the matrix).
     """
-    word, at = _word(case, "dtype")
+    word, at = word_of(case, "dtype")
     dtype = _DTYPES.get(word, word)
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
@@ -183,50 +218,12 @@ def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
             fix = fault.remedies or (Remedy("use float16", ("--dtype float16",)),)
             yield replace(fault, evidence=seen, remedies=fix)
 
-    yield from _judged(case, matrix, decide)
-
-
-@rule("MDL301", cause="kvcache-dtype-unsupported", severity=Severity.ERROR)
-def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The KV-cache dtype does not work on this card, with this attention back end or release.
-
-    What: the kv-cache dtype against the cards and back ends that the matrix records; where
-        none was chosen, only what no back end takes.
-    Why: "fp8" means e4m3 in most engines, and its conversion exists from certain cards on;
-        each attention kernel knows some of the formats.
-    How to fix: `auto`, or the format or back end that the finding names.
-    Silent when: the dtype is `auto`, or back end and release leave it open.
-    Sources: attention back ends of the releases (rows in the matrix).
-    """
-    dtype, at = _word(case, "kv_cache_dtype")
-
-    def decide(found: Software, setting: Setting) -> Iterator[Fault]:
-        placed = replace(setting, backend=_backend(case))
-        result = judge(matrix, found, "kv-dtype", dtype, placed)
-        if result.open == BACKEND and placed.backend == "default":
-            return  # some back end takes it, and the engine chooses that
-        need(result, f"KV-cache dtype {dtype} of {found.name}")
-        fault = refusal(matrix, found, placed, result, f"KV-cache dtype {dtype}")
-        if fault is not None:
-            seen = (*fault.evidence, Evidence(f"kv_cache_dtype={dtype}", at))
-            yield replace(fault, evidence=seen)
-
-    yield from _judged(case, matrix, decide)
-
-
-def _backend(case: Case) -> str:
-    """The attention back end that was chosen, else "default".
-
-    Left to itself an engine passes over back ends that do not take the format, so that
-    only what none of them takes is refused.
-    """
-    chosen = argument(case, "attention_backend")[0]
-    return str(chosen or environment(case).get("VLLM_ATTENTION_BACKEND") or "default")
+    yield from judged(case, matrix, decide)
 
 
 RULES = (
     quantization_refused,
     quantization_is_another,
+    quantization_deprecated,
     dtype_refused,
-    kv_dtype_refused,
 )

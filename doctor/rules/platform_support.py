@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.facts import OsRelease, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.settings import possible, settings
-from doctor.rules.software import engine
+from doctor.rules.settings import covering, possible, settings
+from doctor.rules.software import Software, engine
 
 
 @rule("HST195", cause="jetson-specific", severity=Severity.ERROR)
@@ -67,9 +68,10 @@ def _machine(case: Case, matrix: Matrix) -> Evidence:
 
 @rule("HST132", cause="arch-wheel-missing", severity=Severity.ERROR)
 def engine_not_made_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The engine's project makes no build for this operating system.
+    """The engine's project makes no build for this operating system, or for this version of it.
 
-    What: the operating system against what the matrix knows of the engine's platforms.
+    What: the operating system and its version against what the matrix knows of the engine's
+        platforms.
     Why: the index then has a source archive only, whose build fails, or which installs
         without its compiled kernels; a wheel for Linux is refused.
     How to fix: WSL, a container, or another engine.
@@ -81,6 +83,7 @@ def engine_not_made_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if inside or case.facts.host.platform.value == "wsl2":
         raise NotApplicable("it runs in a Linux of its own")
     found = engine(case, matrix)
+    yield from _older_system(case, matrix, found, system)
     rows = possible(matrix, found, "platform", settings(case, matrix)[0])
     for match, sure in rows:
         claim = match.claim
@@ -94,6 +97,26 @@ def engine_not_made_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 extrapolated=match.extrapolated,
             )
             return
+
+
+def _older_system(
+    case: Case, matrix: Matrix, found: Software, system: OsRelease
+) -> Iterator[Fault]:
+    """A version of the system that is older than the release is built for."""
+    version = Version.maybe(system.version)
+    for match in covering(matrix, found, "os-floor", system.id):
+        floor = match.claim.value
+        if version is not None and version.older_than(Version(floor)) is True:
+            yield Fault(
+                f"{found.label} needs {system.id} {floor}; this is {version}",
+                evidence=(
+                    found.evidence,
+                    Evidence(f"{system.id} {version}", case.facts.host.os.at),
+                ),
+                remedies=(Remedy(f"an older release of {found.name}, or a newer {system.id}"),),
+                sources=match.claim.source,
+                extrapolated=match.extrapolated,
+            )
 
 
 RULES: tuple[Rule, ...] = (engine_not_made_for_jetson, engine_not_made_for_system)
