@@ -6,6 +6,9 @@ import pytest
 
 from tests.fresh.box import ENGINE, PYTHON, SUITES, Box, box
 
+# Neither UTF-8 nor room for words.
+ODD = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "COLUMNS": "40"}
+
 pytestmark = [pytest.mark.heavy, pytest.mark.docker]
 
 
@@ -20,25 +23,41 @@ def test_the_demo_as_root_with_nothing_installed(images: dict[str, str], suite: 
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_the_demo_as_a_user_without_compiler(images: dict[str, str], suite: str) -> None:
+def test_the_demo_twice_as_a_user_without_compiler(images: dict[str, str], suite: str) -> None:
     with box(images[suite], "ada", PYTHON) as machine:
         assert machine.run("sh", "-c", "command -v cc gcc clang").status
-        answer = machine.run("./dev", "demo", folder="/home/ada/doctor")
-        assert answer.status == 0, answer.all[-3000:]
-        assert "Traceback" not in answer.all
-        assert "driver-too-old" in answer.out
+        for env in ({}, ODD):
+            answer = machine.run("./dev", "demo", folder="/home/ada/doctor", env=env)
+            assert answer.status == 0, answer.all[-3000:]
+            assert "Traceback" not in answer.all
+            assert "driver-too-old" in answer.out
+            assert "sudo apt-get install libgomp1" in answer.out
 
 
-def test_the_demo_where_the_home_cannot_be_written(images: dict[str, str]) -> None:
+@pytest.mark.parametrize("mode", ["755", "700"])
+def test_the_demo_where_the_home_is_another_s(images: dict[str, str], mode: str) -> None:
     with box(images["trixie"], "ada", (*PYTHON, *ENGINE)) as machine:
         root = Box(machine.name)
-        for words in (("mv", "/home/ada/doctor", "/srv"), ("chown", "root:", "/home/ada")):
-            assert root.run(*words).status == 0
-        assert machine.run("touch", "/home/ada/x").status
+        for words in (("mv", "/home/ada/doctor", "/srv"), ("chown", "root:", "/home/ada"),
+                      ("chmod", mode, "/home/ada")):  # fmt: skip
+            assert root.run(*words, folder="/").status == 0
+        assert machine.run("touch", "/home/ada/x", folder="/").status
         answer = machine.run("./dev", "demo", folder="/srv/doctor")
         assert answer.status == 0, answer.all[-3000:]
         assert "known answer" in answer.all
         assert "Traceback" not in answer.all
+
+
+@pytest.mark.parametrize("env", [
+    {"PIP_INDEX_URL": "http://127.0.0.1:9/simple"}, {"HTTPS_PROXY": "http://127.0.0.1:9"},
+], ids=["index", "proxy"])  # fmt: skip
+def test_a_user_without_an_index_is_told(images: dict[str, str], env: dict[str, str]) -> None:
+    with box(images["bookworm"], "ada", PYTHON) as machine:
+        answer = machine.run(
+            "./dev", "demo", folder="/home/ada/doctor", env={"PIP_RETRIES": "0", **env}
+        )
+        assert answer.status == 4, answer.all
+        assert "is the index reachable?" in answer.err.splitlines()[-2]
 
 
 def test_a_user_without_python_is_told_the_one_line(images: dict[str, str]) -> None:

@@ -13,15 +13,20 @@ from tests.provision.machine import call
 
 pytestmark = [pytest.mark.heavy, pytest.mark.docker]
 
-# How it is installed ({} is the file), where the command is then, how it is taken away.
+# What is installed ("" for the checkout), how ({} is its path), where the command is then, and
+# how it is taken away.
 PIP = ("env/bin/pip install -q {}", "env/bin/doctor", "env/bin/pip uninstall -q -y llm-doctor")
+PIPX = (".local/bin/doctor", "pipx uninstall llm-doctor")
+UV = (".local/bin/doctor", "env/bin/uv tool uninstall -q llm-doctor")
 WAYS = {
     "pip, wheel": ("whl", *PIP),
     "pip, wheel with all extras": ("whl", PIP[0].replace("{}", "{}[all]"), *PIP[1:]),
     "pip, sdist": ("gz", *PIP),
-    "pipx": ("whl", "pipx install {}", ".local/bin/doctor", "pipx uninstall llm-doctor"),
-    "uv": ("whl", "env/bin/uv tool install -q {}", ".local/bin/doctor",
-           "env/bin/uv tool uninstall -q llm-doctor"),
+    "pip, checkout": ("", *PIP),
+    "pipx": ("whl", "pipx install {}", *PIPX),
+    "pipx, checkout with all extras": ("", "pipx install {}[all]", *PIPX),
+    "uv": ("whl", "env/bin/uv tool install -q {}", *UV),
+    "uv, checkout with all extras": ("", "env/bin/uv tool install -q {}[all]", *UV),
 }  # fmt: skip
 # Each with its right exits; {} is the checkout.
 ANSWERS = (
@@ -53,16 +58,29 @@ def person(
 @pytest.mark.parametrize("way", WAYS)
 def test_installed_asked_and_taken_away(person: Box, artefacts: dict[str, Path], way: str) -> None:
     ending, install, program, remove = WAYS[way]
+    what = f"/tmp/{artefacts[ending].name}" if ending else f"{person.home}/doctor"
     started = time.monotonic()
-    expect(person.run(*install.format(f"/tmp/{artefacts[ending].name}").split()), 0)
+    expect(person.run(*install.format(what).split()), 0)
     expect(person.run(program, "check"), 0, 1)
     print(f"{way}: first answer after {time.monotonic() - started:.1f} s")
     for line, right in (*ANSWERS, *(WITH_ALL if "extras" in way else ())):
         expect(person.run(program, *line.replace("{}", f"{person.home}/doctor").split()), *right)
+    if "extras" not in way:
+        add_what_smoke_lacks(person, program)
     other = program.replace("bin/doctor", "bin/llm-doctor")
     expect(person.run(other, "--version"), 0)
     expect(person.run(*remove.split()), 0)
     assert left_of_it(person) == []
+
+
+def add_what_smoke_lacks(person: Box, program: str) -> None:
+    """What doctor says of the extra that is not there can be typed as it stands."""
+    lacking = person.run(program, "smoke")
+    expect(lacking, 4)
+    hint = lacking.err.splitlines()[-1].strip()
+    assert "llm-doctor[smoke]" in hint
+    expect(person.run("sh", "-c", f"PATH=$PWD/env/bin:$PATH {hint}"), 0)
+    expect(person.run(program, "smoke"), 0)
 
 
 def expect(answer: Answer, *statuses: int) -> None:
