@@ -97,7 +97,7 @@ def deployment_of(
         devices=profile.accelerator.count,
         access=access,
         shm_bytes=int((profile.install.shm_gib or run.shm_gib) * (1 << 30)),
-        user=int(profile.install.user.partition(":")[0] or UNPRIVILEGED),
+        user=int((profile.install.user or run.user).partition(":")[0] or UNPRIVILEGED),
         read_only=run.read_only if read_only is None else read_only,
         start_s=profile.service.start_s,
         stop_s=profile.service.stop_s,

@@ -13,6 +13,7 @@ from doctor.images.deployment import Deployment
 from doctor.provision.container import WORK
 from doctor.report.clean import clean_line
 
+_GROUP = "DEVICE_GROUP"
 _TMP = "/tmp:rw,exec,nosuid,nodev,mode=1777"  # noqa: S108 - inside the container
 
 
@@ -25,7 +26,12 @@ def render(found: Deployment, notes: tuple[str, ...] = ()) -> str:
         "services": {found.name: service, prepare: _prepare(found)},
         "volumes": {f"{found.name}-work": {}},
     }
-    return commented((*notes, *advice(found))) + to_yaml(data)
+    return commented((*notes, *advice(found), *_of_group(found))) + to_yaml(data)
+
+
+def _of_group(found: Deployment) -> tuple[str, ...]:
+    device = found.access.group_of
+    return (f"{_GROUP} is the group of the devices: stat -c %g {device}",) if device else ()
 
 
 def commented(notes: tuple[str, ...]) -> str:
@@ -99,6 +105,8 @@ def _service(found: Deployment) -> dict[str, Any]:
         },
     }
     _show_devices(service, found)
+    if found.access.group_of:
+        service.setdefault("group_add", []).append(f"${{{_GROUP}:?}}")
     return service
 
 

@@ -36,7 +36,7 @@ def _deployment(found: Deployment, name: str, labels: dict[str, str]) -> dict[st
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
-            "runAsNonRoot": True,
+            "runAsNonRoot": found.user != 0,
             "runAsUser": found.user,
             "runAsGroup": found.user,
             "fsGroup": found.user,
@@ -60,6 +60,8 @@ def _container(found: Deployment, name: str) -> dict[str, Any]:
     entry = {} if found.keeps_entrypoint else {"command": _plain(found.argv[:1])}
     words = found.argv if found.keeps_entrypoint else found.argv[1:]
     resources = _resources(found)
+    # The number of the devices' group differs from node to node.
+    needs = {"add": ["DAC_OVERRIDE"]} if found.access.group_of and found.user == 0 else {}
     return {
         "name": "engine",
         "image": found.image,
@@ -72,7 +74,7 @@ def _container(found: Deployment, name: str) -> dict[str, Any]:
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": found.read_only,
-            "capabilities": {"drop": ["ALL"]},
+            "capabilities": {"drop": ["ALL"], **needs},
         },
         "startupProbe": _probe(found, max(found.start_s // _EVERY_S, 1)),
         "readinessProbe": _probe(found, 1),

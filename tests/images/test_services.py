@@ -25,6 +25,8 @@ from doctor.resolving import Question, render, resolve_for
 SCHEMAS = Path(__file__).parent / "schemas"
 DIGEST = "@sha256:" + "cd" * 32
 SERVED = ("vllm-nvidia-container", "tgi-nvidia", "tensorrt-llm-nvidia", "vllm-ascend", "vllm-rocm")
+# The image keeps its parts where only root reads them.
+MUST_BE_ROOT = ("vllm-ascend",)
 KINDS = {"Deployment": "io.k8s.api.apps.v1.Deployment", "Service": "io.k8s.api.core.v1.Service"}
 
 
@@ -58,7 +60,8 @@ def test_shipped_profiles_as_compose(name: str) -> None:
     data = compose(of_profile(profile, "", "compose"))
     service = data["services"][name]
     assert service["image"] == profile.install.image
-    assert service["user"].partition(":")[0] not in ("0", "root")
+    is_root = service["user"].partition(":")[0] in ("0", "root")
+    assert is_root == (name in MUST_BE_ROOT)
     assert int(service["shm_size"]) >= 1 << 30
     assert service["healthcheck"]["start_period"] == f"{profile.service.start_s}s"
     assert f"{profile.serving.port}" in " ".join(service["command"])
@@ -74,7 +77,21 @@ def test_shipped_profiles_as_kubernetes_objects(name: str) -> None:
     assert list(engine["resources"]["limits"].values()) == [str(max(profile.accelerator.count, 1))]
     assert engine["startupProbe"]["failureThreshold"] * 10 >= profile.service.start_s - 10
     assert {v["name"]: v.get("emptyDir") for v in pod["volumes"]}["shm"]["medium"] == "Memory"
-    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsNonRoot"] is (name not in MUST_BE_ROOT)
+
+
+def test_devices_of_a_group_are_reached_without_more_rights_than_needed() -> None:
+    profile = find_profile("vllm-ascend")
+    text = of_profile(profile, "", "compose")
+    service = compose(text)["services"][profile.name]
+    assert service["group_add"] == ["${DEVICE_GROUP:?}"]
+    assert service["cap_drop"] == ["ALL"]
+    assert "stat -c %g /dev/davinci_manager" in text
+    for name, added in (("vllm-ascend", ["DAC_OVERRIDE"]), ("tgi-nvidia", None)):
+        pod = objects(of_profile(find_profile(name), "", "k8s"))["Deployment"]
+        engine = pod["spec"]["template"]["spec"]["containers"][0]
+        found = engine["securityContext"]["capabilities"]
+        assert (found["drop"], found.get("add")) == (["ALL"], added)
 
 
 def test_strict_schemas_refuse_what_they_do_not_know() -> None:
