@@ -25,7 +25,7 @@ from doctor.resolving import Question, render, resolve_for
 SCHEMAS = Path(__file__).parent / "schemas"
 DIGEST = "@sha256:" + "cd" * 32
 SERVED = ("vllm-nvidia-container", "tgi-nvidia", "tensorrt-llm-nvidia", "vllm-ascend", "vllm-rocm")
-# The image keeps its parts where only root reads them.
+# A user without a line in the image's passwd ends its collectives.
 MUST_BE_ROOT = ("vllm-ascend",)
 KINDS = {"Deployment": "io.k8s.api.apps.v1.Deployment", "Service": "io.k8s.api.core.v1.Service"}
 
