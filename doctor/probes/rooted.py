@@ -34,7 +34,8 @@ class RootedHost(StillHost):
         self._root = root.rstrip("/")
         self._folders: dict[str, str] = {}
         # A whole host may be mounted, with its kernel's file systems.
-        self._runs = self._host.stat(f"{self._root}/proc/version").is_known
+        self._runs = True
+        self._runs = self.stat("/proc/version").is_known
 
     def read_text(self, path: str, limit: int = TEXT_LIMIT) -> Reading[str]:
         """Text of a regular file, links followed within the root."""
