@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from doctor.probes.host import Host
 
 _ENGINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._ -]{0,60}?)(?:==([^=\s]{1,60}))?")
+# "vllm 0.20.0", which would be read as a name.
+_SPACED = re.compile(r" v?\d")
 _EXECUTABLE = re.compile(r"/(?:python|pypy)[\w.]{0,10}$")
 _NAMED = {
     "dockerfiles": re.compile(r"(?:.*\.)?(?:docker|container)file(?:\..*)?"),
@@ -206,7 +208,7 @@ def parse_engine(text: str) -> tuple[str, Version | None]:
 
     match = _ENGINE.fullmatch(text.strip())
     version = Version.maybe(match[2]) if match and match[2] else None
-    if match is None or (match[2] and version is None):
+    if match is None or (match[2] and version is None) or _SPACED.search(match[1]):
         raise UsageError(f"--engine {text[:60]!r} is not a name", "write vllm or vllm==0.20.0")
     name = engine_name(match[1])
     if name not in ENGINE_ORDER:

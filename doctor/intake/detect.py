@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ def read_text(path: str | Path) -> str:
         reason = getattr(fault, "strerror", None) or str(fault)
         is_odd = getattr(fault, "errno", None) == errno.EINVAL
         hint = "pipe it in and name it -" if is_odd else "check the path and its permissions"
+        if os.path.isdir(path):
+            hint = "name a file in it; `doctor check --facts-dir` takes a folder of hosts"
         raise UsageError(f"{label}: {reason}", hint) from None
     return text_of(content, label)
 

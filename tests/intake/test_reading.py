@@ -68,3 +68,9 @@ def test_a_pipe_of_the_shell_is_read_to_its_end() -> None:
     os.close(writer)
     assert read_text(f"/dev/fd/{reader}") == "driver: 1"
     os.close(reader)
+
+
+def test_a_folder_is_told_where_folders_go(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_text(tmp_path)
+    assert "--facts-dir" in caught.value.hint
