@@ -80,7 +80,7 @@ def _number(name: str) -> int:
     """Which run of its second it is, by its name; an older doctor wrote the number alone."""
     text = name[_STAMP + 1 :]
     digits = text[:-4] or text
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 class Runs:
