@@ -24,6 +24,8 @@ VICTIMS, WAYS = (DOCTOR, PLAYBOOK, MACHINE), (RESUME, ROLLBACK)
 SEED = 20261130
 # Lines of the journal but its end: begin, and two for each of six steps of a switch.
 POINTS = range(1, 14)
+# The line that says that packages are about to be changed.
+TRANSACTION = 6
 PATIENCE_S = 240.0
 OLD, NEW = "570.86.10", "580.95.05"
 
@@ -77,13 +79,29 @@ def test_killed_at_every_point(
     kill_and_mend(again(), victim, point, way)
 
 
-def kill_and_mend(gpu: Driven, victim: str, point: int, way: str) -> None:
-    """Kill while the branch is switched, mend, and look whether it is one set again."""
+@pytest.mark.heavy
+@pytest.mark.docker
+@pytest.mark.parametrize("moment", range(12))
+def test_the_machine_dies_within_the_transaction(again: Callable[[], Driven], moment: int) -> None:
+    """What apt and dpkg leave differs from moment to moment: some unpacked, some marked to go."""
+    kill_and_mend(again(), MACHINE, TRANSACTION, ROLLBACK if moment % 4 else RESUME, moment * 0.7)
+
+
+def kill_and_mend(
+    gpu: Driven, victim: str, point: int, way: str, after_s: float | None = None
+) -> None:
+    """Kill while the branch is switched, mend, and look whether it is one set again.
+
+    It is killed `after_s` after that point, if no other comes before, or any while after it.
+    """
     profile = gpu.profile(580)
     began = len(entries(gpu))
     process = gpu.start("apply", profile, "--yes")
     _wait_for_entry(gpu, process, began + point)
-    time.sleep(random.Random(f"{SEED}-{victim}-{point}").uniform(0, 2))  # noqa: S311
+    if after_s is None:
+        time.sleep(random.Random(f"{SEED}-{victim}-{point}").uniform(0, 2))  # noqa: S311
+    else:
+        _wait_a_little(gpu, after_s)
     _kill(gpu, process, victim)
     _, said = process.communicate(timeout=PATIENCE_S)
     if victim == MACHINE:
@@ -121,6 +139,13 @@ def _wait_for_entry(gpu: Driven, process: subprocess.Popen[str], number: int) ->
     while len(entries(gpu)) < number and process.poll() is None:
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def _wait_a_little(gpu: Driven, seconds: float) -> None:
+    """Wait, but not beyond the next line of the journal."""
+    until, lines = time.monotonic() + seconds, len(entries(gpu))
+    while time.monotonic() < until and len(entries(gpu)) == lines:
+        time.sleep(0.005)
 
 
 def _kill(gpu: Driven, process: subprocess.Popen[str], victim: str) -> None:
