@@ -21,6 +21,8 @@ _PROMPT = re.compile(
     r"(?:[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,120}[$#]|[\w./~-]{0,40}\$) \S[^\n]*$",
     re.MULTILINE,
 )
+# A line that shows a file is no part of it; lists of distributions are told by theirs.
+_SHOWS = re.compile(r"[^\n]{0,200}[$#] (?:cat|less|more) (?![^\n]{0,200}requirements)\S[^\n]*\n")
 _MAX_BLOCKS = 400
 # A text may hold an output more than once, from several hosts or times; not without end.
 _MOST = 6
@@ -67,6 +69,8 @@ def _blocks(text: str) -> Iterator[str]:
     cuts = sorted({(0, 0), *ends, *((start, start) for start in starts)})
     for (_, begin), (end, _) in pairwise([*cuts, (len(text), len(text))]):
         block = text[begin:end]
+        shown = _SHOWS.match(block)
+        block = block[shown.end() :] if shown else block
         if block.strip():
             yield block
 

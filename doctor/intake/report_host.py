@@ -20,15 +20,17 @@ from doctor.facts import (
     Version,
     seen,
 )
+from doctor.facts.host import DiskSpace
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
 from doctor.intake.report_packages import SortedPackages
-from doctor.intake.stated import Stated
+from doctor.intake.stated import Stated, number, plain_text
 from doctor.probes.stated_version import version, widened
 from doctor.probes.tool_text import reading
 
 _L4T = re.compile(r"[rR]?(\d{2})(?:[ .,]+(?:REVISION:? ?)?(\d{1,2})(?:\.(\d{1,2}))?)?")
 _DOCKER = re.compile(r"\bdocker(?: engine)? v?(\d{1,3}\.\d{1,3}\.\d{1,3})\b", re.I)
 _DOCKER_INFO = re.compile(r"\bdocker info\b[:\s]*([^;]{1,80})", re.I)
+_NO_CGROUPS = re.compile(r"\bno-cgroups\s{0,3}[=:]\s{0,3}(true|false)\b", re.I)
 _DAEMON_JSON = re.compile(r"\bdaemon\.json\b[^;]{0,40}\bnvidia\b", re.I)
 _RUNTIME = re.compile(r"(?<!no )(?<!without )\b(nvidia|runc|crun|youki)\b", re.I)
 # Engines that cannot hand over a GPU: without the runtime or CDI, or confined to a snap.
@@ -71,12 +73,21 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
         modules_missing=seen(lacking, "os.modules_missing", partial=True) if lacking else UNSTATED,
         kernel_headers=reading(system.text("kernel_headers") or None, "os.kernel_headers"),
         iommu=_iommu(report.text("topology")),
+        disk_free=_disk(report.table("measured")),
         packages=seen(listed, "packages", partial=True) if listed else UNSTATED,
         absent=seen(absent, "absent", partial=True) if absent else UNSTATED,
     )
     system.note_unread()
     memory.note_unread()
     return host
+
+
+def _disk(measured: Stated) -> Reading[tuple[DiskSpace, ...]]:
+    """Free disk where a report measures it; of which folder it does not say."""
+    gib = number(plain_text(measured.data.get("disk_free_gib")))
+    if gib is None:
+        return UNSTATED
+    return seen((DiskSpace("/", round(gib * 1024)),), "measured", partial=True)
 
 
 def _platform(report: Stated) -> Reading[str]:
@@ -224,9 +235,18 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
         runtimes=runtimes,
         context=reading(context[1] if context else desktop, "container"),
         rootless=reading(rootless or None, "container"),
-        config=seen({"runtimes": "nvidia"}, "container", partial=True) if named else UNSTATED,
+        config=_config(prose, bool(named)),
     )
     return seen(engine, "container")
+
+
+def _config(prose: str, names_nvidia: bool) -> Reading[dict[str, str]]:
+    """Settings of the daemon and of NVIDIA's runtime that a sentence quotes."""
+    config = {"runtimes": "nvidia"} if names_nvidia else {}
+    groups = _NO_CGROUPS.search(prose)
+    if groups:
+        config["nvidia-container-cli.no-cgroups"] = groups[1].lower()
+    return seen(config, "container", partial=True) if config else UNSTATED
 
 
 def _engine_named(prose: str) -> str:

@@ -1,4 +1,4 @@
-"""Does the engine find a device of a kind that it has builds for?"""
+"""Does the engine find devices of a kind that it has builds for, and that can work together?"""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.framework import wants_cpu
+from doctor.rules.host_room import processes
 from doctor.rules.image_facts import known_image
+from doctor.rules.model_facts import environment
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, engine
 
 # What reports about a host itself name in place of an engine.
 _NO_ENGINES = frozenset({"driver", "cuda", "container-toolkit", "gpu-operator"})
+_SEVERAL = 2
 _UNSTATED = Missing.NOT_STATED
 _LOOK = Remedy(
     "if this machine has a card, see whether its bus shows it",
@@ -70,4 +73,31 @@ def _fault(case: Case, found: Software, match: ClaimMatch, devices: tuple[Device
     )
 
 
-RULES = (no_device_for_engine,)
+@rule("DEV122", cause="engine-mig-unsupported", severity=Severity.ERROR)
+def ranks_over_mig_instances(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Several ranks are asked for, and the devices are MIG instances.
+
+    What: the ranks that the arguments ask for, where all devices are in MIG mode or are
+        named by UUIDs of instances.
+    Why: CUDA lists one MIG instance to a process, and instances have no peer access:
+        tensor or pipeline parallel work cannot run over them.
+    How to fix: one instance and one rank, or GPUs without MIG.
+    Silent when: one rank is asked for, or a device without MIG is there.
+    Sources: NVIDIA Multi-Instance GPU user guide, application considerations.
+    """
+    ranks = processes(case)
+    if ranks is None or ranks < _SEVERAL:
+        raise NotApplicable("one rank, or nothing tells of more")
+    named = environment(case).get("CUDA_VISIBLE_DEVICES", "")
+    devices = case.need_vendor("nvidia")
+    modes = [device.mig.present("devices.mig") for device in devices]
+    if named.strip().startswith("MIG-") or all(mode and mode.enabled for mode in modes):
+        yield Fault(
+            message=f"{ranks} ranks are asked for, and MIG instances cannot work together",
+            evidence=(Evidence(named[:60] or "MIG mode is on", devices[0].mig.at),),
+            remedies=(Remedy("use one instance with one rank, or GPUs without MIG"),),
+            sources=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
+        )
+
+
+RULES = (no_device_for_engine, ranks_over_mig_instances)

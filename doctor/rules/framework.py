@@ -169,13 +169,21 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if engine_name(case, matrix) != "onnxruntime":
         raise NotApplicable("the engine is another")
     devices = _accelerators(case)
-    if case.scope.package("onnxruntime") is not None and case.scope.lacks("onnxruntime-gpu"):
+    only_cpu = case.scope.package("onnxruntime") and not case.scope.package("onnxruntime-gpu")
+    if only_cpu and (case.scope.lacks("onnxruntime-gpu") or _asks_for_gpu(case)):
         yield _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
     elif case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
         fault = _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
         yield replace(fault, severity=Severity.WARNING)
     elif devices[0].vendor == "nvidia":
         yield from _no_gpu_wheel(case, engine(case, matrix))
+
+
+def _asks_for_gpu(case: Case) -> bool:
+    """A GPU is asked for by a device or a provider that the CPU package does not have."""
+    args = (case.workload.args.value or {}) if case.workload is not None else {}
+    asked = " ".join(str(args.get(name, "")) for name in ("device", "provider", "providers"))
+    return re.search(r"cuda|tensorrt|rocm|migraphx", asked, re.IGNORECASE) is not None
 
 
 def _wrong_onnxruntime(case: Case, devices: tuple[Device, ...], what: str) -> Fault:

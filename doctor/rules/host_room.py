@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -14,6 +15,8 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu
+from doctor.rules.memory_need import checkpoint
+from doctor.rules.model_facts import environment
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, engine
 
@@ -47,7 +50,7 @@ def memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The host has less memory than the engine needs to load or pin.
 
     What: what the engine asks for, as it said itself or as its arguments say (swap space,
-        CPU offload), against memory and swap.
+        CPU offload, a KV cache in host memory), against memory and swap.
     Why: weights pass through host memory, and pinned buffers cannot be swapped out; the
         kernel then kills the process without a word in its own log.
     How to fix: less offload or swap space in the arguments, a loader that maps the files,
@@ -55,7 +58,8 @@ def memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: nothing tells what is needed.
     Sources: engine documentation of --swap-space and --cpu-offload-gb; kernel OOM killer.
     """
-    yield from each((lambda: _stated_need(case), lambda: _pinned_need(case)))
+    checks = (_stated_need, _pinned_need, _cache_need)
+    yield from each(partial(check, case) for check in checks)
 
 
 def _stated_need(case: Case) -> Iterator[Fault]:
@@ -86,6 +90,27 @@ def _pinned_need(case: Case) -> Iterator[Fault]:
     have = case.facts.host.memory_mib.known("host.memory_mib")
     if wanted > have:
         yield _too_little(case, wanted, have, "engine arguments")
+
+
+def _cache_need(case: Case) -> Iterator[Fault]:
+    """A KV cache in host memory: that of a CPU run, or a second one behind the devices'."""
+    spaces = [environment(case).get(name, "") for name in _CACHES]
+    gib = next((float(text) for text in spaces if _GIB.fullmatch(text)), 0.0)
+    each_rank = str(arguments(case).get("hicache_size", ""))
+    if _GIB.fullmatch(each_rank):
+        gib = float(each_rank) * (processes(case) or 1)
+    if not gib:
+        raise NotApplicable("no cache in host memory is asked for")
+    have = case.facts.host.memory_mib.known("host.memory_mib")
+    wanted = ceil(gib * _MIB_PER_GIB)
+    if wanted > have:
+        yield _too_little(case, wanted, have, "KV cache in host memory")
+
+
+# GiB of KV cache in host memory. Sources: vLLM documentation of the CPU back end; SGLang
+# documentation of the hierarchical cache, --hicache-size for each rank.
+_CACHES = ("VLLM_CPU_KVCACHE_SPACE",)
+_GIB = re.compile(r"\d{1,5}(?:\.\d{1,3})?")
 
 
 def _too_little(case: Case, wanted: int, have: int, at: str) -> Fault:
@@ -165,12 +190,7 @@ def disk_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the size of the model or the free space is not known.
     Sources: Hugging Face safetensors index, metadata.total_size.
     """
-    work = case.workload
-    model = work.model.value if work is not None else None
-    total = _number((model or {}).get("total_size"))
-    if total is None:
-        raise NotApplicable("the size of the model is not known")
-    wanted = ceil(total / _MIB_PER_GIB / _MIB_PER_GIB)
+    wanted, is_sure = _size_on_disk(case, matrix)
     spaces = case.facts.host.disk_free.known("host.disk_free")
     env = case.scope.env.value or {}
     home = env.get("HF_HOME") or env.get("HF_HUB_CACHE") or env.get("HOME") or "/"
@@ -190,7 +210,26 @@ def disk_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     ("export HF_HOME=/larger/folder",),
                 ),
             ),
+            severity=None if is_sure else Severity.WARNING,
         )
+
+
+def _size_on_disk(case: Case, matrix: Matrix) -> tuple[int, bool]:
+    """MiB of the model's files, and whether its index tells them.
+
+    Where somebody handed over what is free, the size of the published model counts too.
+    """
+    work = case.workload
+    model = work.model.value if work is not None else None
+    total = _number((model or {}).get("total_size"))
+    if total is not None:
+        return ceil(total / _MIB_PER_GIB / _MIB_PER_GIB), True
+    is_handed_over = case.facts.host.disk_free.at in ("df", "measured")
+    name = str(arguments(case).get("model") or "")
+    need = checkpoint(case, matrix) if is_handed_over and not name.startswith(("/", ".")) else None
+    if need is None or not need.total_gib:
+        raise NotApplicable("the size of the model is not known")
+    return ceil(need.total_gib * _MIB_PER_GIB), False
 
 
 @rule("HST221", cause="ulimit-too-low", severity=Severity.WARNING)

@@ -12,6 +12,7 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import each, is_absent, missed, need_contents
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.model_facts import environment
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import engine
 
@@ -138,9 +139,14 @@ def network_unreachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
         proxy that opens TLS, the certificate is refused.
     How to fix: set the proxy for the process that downloads, use a mirror, or fetch the
         files elsewhere and point the engine to them.
-    Silent when: nothing was tried.
+    Silent when: nothing was tried, and the container has a network. A warning for a proxy on
+        the loopback address, which in a container is its own.
     Sources: Hugging Face Hub documentation, environment variables.
     """
+    cut_off = _cut_off(case)
+    if cut_off is not None:
+        yield cut_off
+        return
     reading = case.facts.host.unreachable
     failed = reading.known("host.unreachable")
     if failed:
@@ -153,6 +159,38 @@ def network_unreachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Remedy("or fetch the files elsewhere", ("export HF_HUB_OFFLINE=1",)),
             ),
         )
+
+
+def _cut_off(case: Case) -> Fault | None:
+    """A container without a network, or with a proxy that only the host has, needs its model."""
+    model = str((case.workload.args.value or {}).get("model", "")) if case.workload else ""
+    runtime = case.scope.runtime.value or ""
+    if case.scope.kind != "container" or not _REPOSITORY.fullmatch(model):
+        return None
+    if _NO_NETWORK.search(runtime):
+        fact, severity = Evidence("--network none", case.scope.runtime.at), None
+    else:
+        env = environment(case)
+        proxies = [env.get(name, "") for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")]
+        local = next((text for text in proxies if _LOOPBACK.search(text)), "")
+        if not local or _HOST_NETWORK.search(runtime):
+            return None
+        fact, severity = Evidence(f"proxy {local}", case.scope.env.at), Severity.WARNING
+    return Fault(
+        message=f"the container cannot fetch {model}: it does not reach the network of the host",
+        evidence=(fact,),
+        remedies=(
+            Remedy("give it a network and a proxy that it reaches", ("docker run --network host",)),
+            Remedy("or fetch the model before, and mount its folder"),
+        ),
+        severity=severity,
+    )
+
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
+_NO_NETWORK = re.compile(r"--net(?:work)?[= ]none\b")
+_HOST_NETWORK = re.compile(r"--net(?:work)?[= ]host\b|network_mode: host")
+_LOOPBACK = re.compile(r"//(?:[^/@]{1,80}@)?(?:127\.0\.0\.1|localhost)\b")
 
 
 RULES: tuple[Rule, ...] = (system_library_missing, network_unreachable)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import Device
 from doctor.findings import Evidence
@@ -39,7 +39,8 @@ class Need:
 
     `is_measured` if the engine said so; `is_assumed` if the number format follows only from
     the name, which says nothing of a smaller one; `is_exact` if parameters and format are
-    those of the published checkpoint. `total_gib` is for all devices together.
+    those of the published checkpoint, `is_published` if that is at least the size of its
+    files. `total_gib` is for all devices together.
     """
 
     gib: float
@@ -47,6 +48,7 @@ class Need:
     is_measured: bool = False
     is_assumed: bool = False
     is_exact: bool = False
+    is_published: bool = False
     total_gib: float = 0.0
 
 
@@ -55,6 +57,15 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     measured = (case.workload.measured.value or {}) if case.workload else {}
     if measured.get("weights_gib"):
         return Need(float(measured["weights_gib"]), "measured", is_measured=True)
+    ranks, whole = ranks_of(case), checkpoint(case, matrix)
+    if whole is None or ranks is None:
+        return None
+    split = f" over {ranks} ranks" if ranks > 1 else ""
+    return replace(whole, gib=whole.total_gib / ranks, how=f"{whole.how}{split}")
+
+
+def checkpoint(case: Case, matrix: Matrix) -> Need | None:
+    """All weights of the model together; None if model, size or format is not known."""
     params, bits = _params(case, matrix), bits_per_weight(case, matrix)
     is_assumed = bits is None and _says_no_format(case, matrix)
     bits = 16 if is_assumed else bits
@@ -63,14 +74,17 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     row = known_model(matrix, model_name(case))
     exact = row is not None and row.params_b is not None and bits == _FULL and not is_assumed
     total = params * 1e9 * bits / 8 / _GIB
-    if row is not None and row.checkpoint_gib and row.repo.lower() == model_name(case).lower():
+    published = row is not None and row.repo.lower() == model_name(case).lower()
+    if row is not None and row.checkpoint_gib and published:
         total = min(total, row.checkpoint_gib)
-    ranks = ranks_of(case)
-    if ranks is None:
-        return None
-    split = f" over {ranks} ranks" if ranks > 1 else ""
-    how = f"{params:g}e9 parameters at {bits} bits{split}"
-    return Need(total / ranks, how, is_assumed=is_assumed, is_exact=exact, total_gib=total)
+    return Need(
+        total,
+        f"{params:g}e9 parameters at {bits} bits",
+        is_assumed=is_assumed,
+        is_exact=exact,
+        is_published=published and not is_assumed,
+        total_gib=total,
+    )
 
 
 def _says_no_format(case: Case, matrix: Matrix) -> bool:

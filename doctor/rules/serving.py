@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -9,10 +10,13 @@ from doctor.facts import Missing, MissingFact, Package, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.model_facts import argument, count
+from doctor.rules.model_facts import argument, count, environment
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, software, torch_version
 
+# vLLM loads the file that the first names; the loader puts the second before all others.
+_NCCL_FILES = ("VLLM_NCCL_SO_PATH", "LD_PRELOAD")
+_NCCL_FILE = re.compile(r"\blibnccl\.so\.(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)\b")
 _NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11", "nccl")
 _IDLE_SHARE = 0.3  # below this share of the time the device waits for work
 _COLD_FACTOR = 5.0  # the first request against the usual one
@@ -34,7 +38,8 @@ def _measured(case: Case, *names: str) -> list[float]:
 def nccl_below_pin(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """NCCL is older than the engine or torch was built with, and several devices are used.
 
-    What: the installed NCCL against the pins of the engine's and torch's releases.
+    What: the installed NCCL, or the file that a variable puts before it, against the pins
+        of the engine's and torch's releases.
     Why: an older NCCL lacks the card's transports or symbols; the first all-reduce fails
         or hangs.
     How to fix: install the NCCL that is pinned.
@@ -43,7 +48,7 @@ def nccl_below_pin(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if (count(case, "tensor_parallel_size") or 1) == 1 and len(case.devices) < 2:
         raise NotApplicable("one device")
-    package = case.scope.package(*_NCCL)
+    package = _loaded_nccl(case) or case.scope.package(*_NCCL)
     if package is None or package.version is None:
         raise MissingFact("NCCL", Missing.NOT_STATED)
     subjects = [engine(case, matrix), software(matrix, "torch", torch_version(case))]
@@ -53,16 +58,28 @@ def nccl_below_pin(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield Fault(
                 f"NCCL {package.version} is older than {found.label} asks for ({floor})",
                 evidence=(Evidence(f"{package.name} {package.version}", package.location),),
-                remedies=(
-                    Remedy(
-                        f"install NCCL {floor}",
-                        (f"uv pip install {shlex.quote(f'{package.name}>={floor}')}",),
-                        role="python_env",
-                    ),
-                ),
+                remedies=(_newer_nccl(package, floor),),
                 sources=found.rows[0].source,
             )
             return
+
+
+def _newer_nccl(package: Package, floor: Version) -> Remedy:
+    if package.location.endswith(str(package.version)):
+        return Remedy(f"unset the variable that names {package.location}")
+    return Remedy(
+        f"install NCCL {floor}",
+        (f"uv pip install {shlex.quote(f'{package.name}>={floor}')}",),
+        role="python_env",
+    )
+
+
+def _loaded_nccl(case: Case) -> Package | None:
+    """The NCCL that a variable puts before the installed one, by the version in its name."""
+    env = environment(case)
+    named = next((env[name] for name in _NCCL_FILES if env.get(name)), "")
+    match = _NCCL_FILE.search(named)
+    return Package("nccl", Version.maybe(match[1]), location=named) if match else None
 
 
 def _nccl_floor(found: Software, package: Package) -> Version | None:

@@ -18,10 +18,12 @@ from doctor.rules.settings import possible, settings
 from doctor.rules.software import engine, engine_name
 
 # These keep all weights on the devices; llama.cpp and Ollama leave layers to the CPU.
-_WHOLE_ON_DEVICE = ("vllm", "vllm-ascend", "sglang", "tgi", "lmdeploy", "tensorrt-llm")
+_WHOLE_ON_DEVICE = ("vllm", "vllm-ascend", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "mindie")
 # These use one device unless an argument says more. Source: their arguments' defaults.
 _ONE_BY_DEFAULT = ("vllm", "vllm-ascend", "sglang", "lmdeploy")
 _SEVERAL = 2
+# A driver shows less than the nominal size, and a CUDA context takes some hundred MiB of that.
+_FULL = 0.97
 # Names under which engines and people state the pool, and what one request asks of it.
 _POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
 _ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
@@ -54,6 +56,11 @@ def _exceeds(need: Need, room: float) -> bool:
     return need.gib > room * (1.0 if need.is_measured or need.is_exact else CLEAR)
 
 
+def _fills(need: Need, size: float) -> bool:
+    """Published weights that leave nothing of the nominal size, of which a context takes part."""
+    return need.is_published and need.gib > size * _FULL
+
+
 @rule("SRV101", cause="insufficient-memory-weights", severity=Severity.ERROR)
 def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The weights are larger than the memory of the devices that share them.
@@ -72,7 +79,7 @@ def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need = _need(case, matrix)
     device, size, _ = _smallest(case, matrix)
     alone = _of_one_device(case, matrix, need)
-    if _exceeds(need, size):
+    if _exceeds(need, size) or _fills(need, size):
         severity = Severity.WARNING if need.is_assumed else None
         yield _weights_fault(case, matrix, need, (device, size), severity)
     elif alone is not None and _exceeds(alone, size):

@@ -13,7 +13,8 @@ _REFUSAL = re.compile(r"Failed to initialize NVML: ([^\n]{1,80})")
 _NVML_VERSION = re.compile(r"NVML library version: {0,3}([\d.]{3,20})")
 _NO_DRIVER = "couldn't communicate with the NVIDIA driver"
 _NO_DEVICES = "No devices were found"
-MARKS = ("Failed to initialize NVML", _NO_DRIVER, _NO_DEVICES)
+_NO_TOOL = ("nvidia-smi: command not found", "nvidia-smi: not found", "'nvidia-smi' not found")
+MARKS = (*_NO_TOOL, "Failed to initialize NVML", _NO_DRIVER, _NO_DEVICES)
 # Return codes of NVML by the words that nvmlErrorString has for them (nvml.h).
 _CODES = {
     "insufficient permissions": 4,
@@ -37,6 +38,9 @@ def parse(text: str) -> Facts:
     """NVML's error, that no driver answers, or that it has no devices; and the words as a log."""
     refusal, library = _REFUSAL.search(text), _NVML_VERSION.search(text)
     code = _CODES.get(refusal[1].strip().rstrip(".").lower()) if refusal else None
+    if any(mark in text for mark in _NO_TOOL):
+        # The tool comes with the driver; a Jetson or a container may do without.
+        return Facts(nvidia=NvidiaFacts(driver=missing(Missing.NOT_THERE, AT)))
     unloaded = _NO_DRIVER in text
     return Facts(
         nvidia=NvidiaFacts(

@@ -37,6 +37,7 @@ _INSTANCE = re.compile(
     r"\| {1,6}(\d{1,3}) {1,6}(\d{1,3}) {1,6}\d{1,3} {1,6}(\d{1,3}) {0,4}\| {0,30}"
     r"(\d{1,8})MiB {0,4}/ {0,8}(\d{1,8})MiB"
 )
+_NO_INSTANCES = "No MIG devices found"
 _PROCESS = re.compile(
     r"\| {1,6}(\d{1,3}) {1,8}\S{1,4} {1,8}\S{1,4} {1,12}(\d{1,10}) {1,8}[CGM+]{1,3} {1,4}"
     r"(\S[^|]{0,60}?) {1,40}(?:(\d{1,8})MiB|N/A) {0,4}\|"
@@ -72,7 +73,16 @@ def _devices(text: str) -> Reading[tuple[Device, ...]]:
             found[current] = _first_row(first)
         elif current:
             _add_row(found, current, line)
+    if _NO_INSTANCES in text:
+        found = {name: _without_instances(device) for name, device in found.items()}
     return seen(tuple(found.values()), AT) if found else UNSTATED
+
+
+def _without_instances(device: Device) -> Device:
+    mig = device.mig.value
+    if mig is None or not mig.enabled:
+        return device
+    return replace(device, mig=seen(replace(mig, instances=0), AT))
 
 
 def _first_row(match: re.Match[str]) -> Device:

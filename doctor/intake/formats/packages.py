@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from doctor.facts import UNSTATED, Facts, HostFacts, seen
+from doctor.facts import UNSTATED, Facts, HostFacts, NvidiaFacts, Version, seen
+from doctor.facts.accelerators import FabricManager
 from doctor.facts.host import HeldPackages, SystemPackage
+from doctor.intake.stated import driver_version
 from doctor.probes.packages import matters
+from doctor.probes.tool_text import reading
 
 AT = "dpkg -l"
 _DPKG = re.compile(
@@ -20,6 +23,8 @@ _RPM = re.compile(
     re.MULTILINE,
 )
 RPM_MARKS = (".x86_64\n", ".aarch64\n", ".noarch\n")
+_USERSPACE = re.compile(r"libnvidia-compute-\d+(?:-server)?|libcuda1|nvidia-driver-cuda-libs")
+_MANAGER = re.compile(r"nvidia-fabric-?manager(?:-\d+)?")
 _MAX = 8000
 
 
@@ -39,8 +44,24 @@ def parse(text: str) -> Facts:
         found = islice(_RPM.finditer(text), _MAX)
         listed = [SystemPackage(row[1], row[2]) for row in found if matters(row[1])]
     return Facts(
+        nvidia=_nvidia(listed, at),
         host=HostFacts(
             packages=seen(tuple(listed), at, partial=True) if listed else UNSTATED,
             held_packages=seen(HeldPackages(holds=held), at) if held else UNSTATED,
-        )
+        ),
     )
+
+
+def _nvidia(listed: list[SystemPackage], at: str) -> NvidiaFacts:
+    """Versions of the driver's libraries and of the fabric manager, as their packages tell."""
+    return NvidiaFacts(
+        userspace=reading(_version(listed, _USERSPACE), at),
+        fabric_manager=FabricManager(version=reading(_version(listed, _MANAGER), at)),
+    )
+
+
+def _version(listed: list[SystemPackage], names: re.Pattern[str]) -> Version | None:
+    """The version that all packages of a kind share, without epoch and revision."""
+    found = [p.version for p in listed if names.fullmatch(p.name)]
+    plain = {re.sub(r"^\d+:|[-~+].*$", "", text) for text in found}
+    return driver_version(plain.pop()) if len(plain) == 1 else None
