@@ -1,8 +1,8 @@
 """Every kind of cause, over engines, cards and shapes of input; and cards against torch builds.
 
-`kinds.yaml` holds short reports of each kind, written from what the projects state. The
-second half computes from the rows of the matrix alone, without the rules, which builds of
-torch hold code for which card, and asks the rules the same.
+`kinds.yaml` holds short reports of each kind, and texts that people paste, written from what
+the projects state. The second half computes from the rows of the matrix alone, without the
+rules, which builds of torch hold code for which card, and asks the rules the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from doctor.diagnose import diagnose
+from doctor.facts import Facts
 from doctor.findings import Finding, OutcomeKind, Severity
+from doctor.intake import parse_input
 from doctor.intake.case_file import read_case_file
 from doctor.matrix.compile import read_yaml
 from doctor.matrix.load import load_matrix
@@ -26,9 +28,9 @@ KINDS: list[dict[str, Any]] = read_yaml(DATA / "kinds.yaml")["kinds"]
 SEED, SAMPLE = 20261130, 60
 
 
-def judged(report: dict[str, Any]) -> tuple[Finding | None, list[Finding]]:
+def judged(facts: Facts) -> tuple[Finding | None, list[Finding]]:
     """The finding named first, and all; no rule may have crashed."""
-    diagnosis = diagnose(read_case_file({"report": report}), MATRIX)
+    diagnosis = diagnose(facts, MATRIX)
     outcomes = [o for target in diagnosis.targets for o in target.outcomes]
     assert [o for o in outcomes if o.kind is OutcomeKind.CRASHED] == []
     findings = [f for target in diagnosis.targets for f in target.findings]
@@ -38,7 +40,10 @@ def judged(report: dict[str, Any]) -> tuple[Finding | None, list[Finding]]:
 @pytest.mark.parametrize("kind", KINDS, ids=[str(kind["kind"]) for kind in KINDS])
 def test_kind_is_named(kind: dict[str, Any]) -> None:
     """The cause is named first; a healthy host gets nothing above a note."""
-    primary, findings = judged(kind["report"])
+    is_pasted = "text" in kind
+    primary, findings = judged(
+        parse_input(kind["text"]).facts if is_pasted else read_case_file(kind)
+    )
     if "cause" in kind:
         assert primary is not None
         assert primary.cause == kind["cause"]
@@ -92,7 +97,7 @@ def test_torch_build_on_card(version: str, build: Variant, card: Gpu) -> None:
         "gpus": [{"name": card.names[0], "count": 1}],
         "packages": {"torch": f"{version}+{build.name}"},
     }
-    _, findings = judged(report)
+    _, findings = judged(read_case_file({"report": report}))
     errors = {f.cause for f in findings if f.severity is Severity.ERROR}
     expected = not holds_code(build.targets, card.capability or "")
     assert ("cc-not-in-binary" in errors) is expected
