@@ -96,16 +96,19 @@ class Playbook:
             answer = runner.run(
                 event_handler=lambda event: _heard(event, result, self.listen),
                 status_handler=lambda status, **_: _forget_command(status, folder),
-                **self._settings(folder),
+                **self._settings(folder, sockets),
             )
         result.seconds = round(time.monotonic() - began, 2)
         if not result.failure and answer.rc != 0:
             result.failure = _last_words(folder) or f"ansible-playbook ended with {answer.rc}"
         return result
 
-    def _settings(self, folder: Path) -> dict[str, Any]:
+    def _settings(self, folder: Path, scratch: str) -> dict[str, Any]:
         words = ["-e", f"@{folder / 'vars.yml'}", *(["--check", "--diff"] if self.check else [])]
         machine = self.target.inventory(python_of(self.target))
+        if self.target.kind == LOCAL:
+            # Not ~/.ansible/tmp: a home may be read-only, and nothing of ours stays in it.
+            machine["ansible_remote_tmp"] = f"{scratch}/tasks"
         return {
             "private_data_dir": str(folder),
             "playbook": str(resource("playbooks", "site.yml")),
@@ -179,7 +182,10 @@ def ansible_environment(folder: Path, run: str, sockets: str = "") -> dict[str, 
 
 @contextmanager
 def _sockets() -> Iterator[str]:
-    """A private folder for ssh's sockets: their paths hold 107 bytes, and homes may be long."""
+    """A private folder for ssh's sockets: their paths hold 107 bytes, and homes may be long.
+
+    What tasks on this machine need for a moment lies there too.
+    """
     place = tempfile.mkdtemp(prefix="doctor-", dir=_SHORT if os.access(_SHORT, os.W_OK) else None)
     try:
         yield place

@@ -24,6 +24,7 @@ def test_applied_proven_again_drifted_mended_taken_back(box: Sandbox) -> None:
     assert first.status == 0, first.err
     assert first.json["end"] == "applied"
     assert "smoke" in first.json["proof"]
+    assert not (box.home / ".ansible").exists()
 
     began = len(box.runs)
     again = box.apply(profile)
