@@ -13,7 +13,7 @@ from doctor.matrix.model import Claim, EngineDomain, Roster
 _WHEN_TEXT = "arch backend capability cuda driver gpu_class os python soc variant vendor"
 WHEN_KEYS = frozenset(_WHEN_TEXT.split())
 # Kinds of which several may hold at once for the same key.
-_MANY = frozenset(("advisory", "env-var", "gfx", "image", "known-bad", "trap"))
+_MANY = frozenset(("advisory", "env-var", "gfx", "image", "kernel", "known-bad", "trap"))
 
 # Compute capabilities at which two conditions can be told apart.
 _CAPABILITIES = tuple(
