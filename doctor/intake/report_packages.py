@@ -71,6 +71,8 @@ _SYSTEM = (
                           r"(?:lib)?nvidia-(?:kernel|dkms)-.*|nvidia-open-(?:dkms|kernel).*|kmod-nvidia.*")),
     ("compat", re.compile(r"cuda-compat(?:-\d+-\d+)?")),
 )  # fmt: skip
+# Ubuntu and NVIDIA name the packages of the two flavours apart.
+_CLOSED = re.compile(r"nvidia-(?:dkms|driver|kernel-source)-\d{3}(?:-server)?")
 _OPEN = re.compile(r"-open\b|^nvidia-open")
 _SONAMES = (
     ("cudnn", re.compile(r"libcudnn\d*(?:-cuda-\d+|-dev)?|nvidia-cudnn")),
@@ -147,6 +149,8 @@ def _add_system(found: SortedPackages, role: str, name: str, text: str) -> None:
         found.stack.setdefault(role, parsed)
     if role == "driver" and _OPEN.search(name):
         found.flavour = "open"
+    elif role == "driver" and _CLOSED.fullmatch(name):
+        found.flavour = found.flavour or "proprietary"
     if role == "compat":
         found.compat = name
 
