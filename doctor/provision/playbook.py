@@ -29,7 +29,7 @@ from doctor.provision.target import LOCAL, Target
 from doctor.resources import resource
 
 _KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK",
-         "DOCKER_HOST", "VIRTUAL_ENV")  # fmt: skip
+         "XDG_CACHE_HOME", "DOCKER_HOST", "VIRTUAL_ENV")  # fmt: skip
 _POLL_S = 0.2
 _SHORT = "/tmp"  # noqa: S108 - for private folders in it
 _END_S = 20.0
