@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.heavy, pytest.mark.docker]
 
 # What is installed ("" for the checkout), how ({} is its path), where the command is then, and
 # how it is taken away.
-PIP = ("env/bin/pip install -q {}", "env/bin/doctor", "env/bin/pip uninstall -q -y llm-doctor")
+# The environment of pip is one for all ways: what the smoke test needs goes too.
+PIP = ("env/bin/pip install -q {}", "env/bin/doctor",
+       "env/bin/pip uninstall -q -y llm-doctor aiohttp xllamacpp")  # fmt: skip
 PIPX = (".local/bin/doctor", "pipx uninstall llm-doctor")
 UV = (".local/bin/doctor", "env/bin/uv tool uninstall -q llm-doctor")
 WAYS = {
