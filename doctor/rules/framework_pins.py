@@ -83,14 +83,18 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the engine is a vendor's or a source build, torch is a vendor's own, the
         host is a Jetson, or the version is stated too loosely to decide. Where all that is
         installed is what a later release pins, the engine is likely a source tree between
-        the two: a warning, as is SGLang's kernel package where it is newer than the pin.
+        the two: a warning, as is SGLang's kernel package where it is newer than the pin, and
+        a torch older than any listed release takes, where the engine's version is not known.
     Sources: METADATA of the release (rows in the matrix).
     """
     _applies(case, matrix)
     found = engine(case, matrix)
     if not found.is_public_build:
         raise NotApplicable(f"{found.label} is not the public build")
-    if found.version is None or not any(row.pins for row in found.rows):
+    if found.version is None:
+        yield _fits_no_release(case, found)
+        return
+    if not any(row.pins for row in found.rows):
         raise found.unknown()
     unmet = {}
     for name in COMPANIONS:
@@ -108,6 +112,26 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield replace(fault, severity=Severity.WARNING)
         else:
             yield fault
+
+
+def _fits_no_release(case: Case, found: Software) -> Fault:
+    """A torch older than each listed release of the engine takes; older ones may not be listed."""
+    package = case.scope.package("torch")
+    pins = [row.pins.get("torch", "") for row in found.rows]
+    if package is None or package.version is None or not pins or "" in pins:
+        raise found.unknown()
+    lowest = [Version.maybe(pin.partition(",")[0].lstrip("=>~")) for pin in pins]
+    if any(low is None or package.version.at_least(low) is not False for low in lowest):
+        raise found.unknown()
+    row = found.rows[-1]
+    return Fault(
+        f"no listed release of {found.name} takes torch {package.version}: the oldest, "
+        f"{row.version}, asks for torch{pins[-1]}",
+        evidence=(_evidence(package), found.evidence),
+        remedies=(Remedy(f"install {found.name} with the torch that it asks for"),),
+        sources=row.source,
+        severity=Severity.WARNING,
+    )
 
 
 def _is_newer(package: Package, spec: str) -> bool:
