@@ -84,7 +84,8 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
         host is a Jetson, or the version is stated too loosely to decide. Where all that is
         installed is what a later release pins, the engine is likely a source tree between
         the two: a warning, as is SGLang's kernel package where it is newer than the pin, and
-        a torch older than any listed release takes, where the engine's version is not known.
+        a torch of an older major than any listed release takes, beside an engine of unknown
+        version.
     Sources: METADATA of the release (rows in the matrix).
     """
     _applies(case, matrix)
@@ -115,13 +116,14 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _fits_no_release(case: Case, found: Software) -> Fault:
-    """A torch older than each listed release of the engine takes; older ones may not be listed."""
+    """A torch of an older major than each listed release takes; older ones may not be listed."""
     package = case.scope.package("torch")
     pins = [row.pins.get("torch", "") for row in found.rows]
     if package is None or package.version is None or not pins or "" in pins:
         raise found.unknown()
     lowest = [Version.maybe(pin.partition(",")[0].lstrip("=>~")) for pin in pins]
-    if any(low is None or package.version.at_least(low) is not False for low in lowest):
+    own = package.version.major
+    if own is None or any(low is None or own >= (low.major or 0) for low in lowest):
         raise found.unknown()
     row = found.rows[-1]
     return Fault(
