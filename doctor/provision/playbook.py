@@ -86,8 +86,7 @@ class Playbook:
         with on_disk(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _write_private(folder / "vars.yml", unsafe_yaml(said))
-        result = RoleResult()
-        began = time.monotonic()
+        result, began = RoleResult(), time.monotonic()
         with (
             _sockets() as sockets,
             _only(ansible_environment(folder, self.run, sockets)),
@@ -104,11 +103,10 @@ class Playbook:
         return result
 
     def _settings(self, folder: Path, scratch: str) -> dict[str, Any]:
-        words = ["-e", f"@{folder / 'vars.yml'}", *(["--check", "--diff"] if self.check else [])]
-        machine = self.target.inventory(python_of(self.target))
-        if self.target.kind == LOCAL:
-            # Not ~/.ansible/tmp: a home may be read-only, and nothing of ours stays in it.
-            machine["ansible_remote_tmp"] = f"{scratch}/tasks"
+        words = ("-e", f"@{folder / 'vars.yml'}", *(("--check", "--diff") if self.check else ()))
+        # Not ~/.ansible/tmp here: a home may be read-only, and nothing of ours stays in it.
+        own = {"ansible_remote_tmp": f"{scratch}/tasks"} if self.target.kind == LOCAL else {}
+        machine = {**self.target.inventory(python_of(self.target)), **own}
         return {
             "private_data_dir": str(folder),
             "playbook": str(resource("playbooks", "site.yml")),
@@ -156,17 +154,16 @@ class _UnsafeDumper(yaml.SafeDumper):
         dict: _mapping,
     }
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         """Write equal values out each time."""
-        del data
         return True
 
 
 def ansible_environment(folder: Path, run: str, sockets: str = "") -> dict[str, str]:
     """All that Ansible gets to see of the environment; DOCTOR_RUN marks what it starts."""
     found = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    found["PATH"] = f"{Path(sys.executable).parent}:{found.get('PATH', os.defpath)}"
     found.update(
+        PATH=f"{Path(sys.executable).parent}:{found.get('PATH', os.defpath)}",
         ANSIBLE_CONFIG=str(resource("playbooks", "ansible.cfg")),
         ANSIBLE_LOCAL_TEMP=str(folder / "tmp"),
         ANSIBLE_HOME=str(folder / "home"),
@@ -182,10 +179,7 @@ def ansible_environment(folder: Path, run: str, sockets: str = "") -> dict[str, 
 
 @contextmanager
 def _sockets() -> Iterator[str]:
-    """A private folder for ssh's sockets: their paths hold 107 bytes, and homes may be long.
-
-    What tasks on this machine need for a moment lies there too.
-    """
+    """A private folder for ssh's sockets (107 bytes hold their paths) and tasks on this machine."""
     place = tempfile.mkdtemp(prefix="doctor-", dir=_SHORT if os.access(_SHORT, os.W_OK) else None)
     try:
         yield place
@@ -285,16 +279,16 @@ def _forget_command(status: dict[str, Any], folder: Path) -> None:
 def _last_words(folder: Path) -> str:
     with suppress(OSError):
         lines = (folder / "artifacts/log/stdout").read_text("utf-8", "replace").strip().splitlines()
-        errors = [line for line in lines if line.startswith(("[ERROR]", "ERROR!"))]
-        return "\n".join(errors or lines[-5:])[-1500:]
+        errors = [line for line in lines if line.startswith(("[ERROR]", "ERROR!"))] or lines[-5:]
+        return "\n".join(errors)[-1500:]
     return ""
 
 
 def _write_private(path: Path, text: str) -> None:
     path.unlink(missing_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
+    with os.fdopen(handle, "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
 
 
 def _ansible_runner() -> Any:
