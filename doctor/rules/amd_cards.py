@@ -25,6 +25,7 @@ class Held:
     targets: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
     extrapolated: str = ""
+    of_torch: bool = False
 
 
 def held(case: Case, matrix: Matrix, found: Software, uses_torch: bool) -> Held:
@@ -54,7 +55,8 @@ def _of_torch(case: Case, matrix: Matrix) -> Held:
     for match in covering(matrix, beside, "gfx", "wheel"):
         if holds(match.claim, setting):
             listed = frozenset(match.claim.value.split("|"))
-            return Held(f"wheel of torch {torch}", listed, match.claim.source, match.extrapolated)
+            words = f"wheel of torch {torch}"
+            return Held(words, listed, match.claim.source, match.extrapolated, of_torch=True)
     return Held()
 
 

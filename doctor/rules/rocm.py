@@ -81,19 +81,21 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     held = amd_cards.held(case, matrix, found, found.name in TORCH_ENGINES)
     posed = amd_cards.override(environment(case).get(_OVERRIDE, ""))
-    known = {} if held.targets else amd_cards.listed(matrix, found)
+    # What torch's wheel holds says nothing of the engine's own libraries.
+    speaks = bool(held.targets) and (not held.of_torch or found.name == "torch")
+    known = {} if speaks else amd_cards.listed(matrix, found)
     if not held.targets and not known:
         raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
     kinds = {(d.gfx.value or d.pci_id.value or d.name.value): d for d in devices}.values()
     seen = [(device, amd_cards.target(device, matrix)) for device in kinds]
-    faults = [_without_code(found, d, fact, held, known) for d, fact in seen]
     lacking = [
-        fault
-        for fault, (_, fact) in zip(faults, seen, strict=True)
+        (device, fact)
+        for device, fact in seen
         if not _has_code(held, known, fact.fact) and not _has_code(held, known, posed)
     ]
-    for fault in lacking:
-        spare = len(lacking) < len(seen)
+    spare = len(lacking) < len(seen)
+    for device, fact in lacking:
+        fault = _without_code(found, device, fact, held, known)
         yield replace(fault, severity=Severity.INFO) if spare else fault
 
 
@@ -101,13 +103,14 @@ _Listed = dict[str, tuple[str, tuple[str, ...]]]
 
 
 def _has_code(held: amd_cards.Held, known: _Listed, gfx: str) -> bool:
-    return gfx in held.targets or known.get(gfx, ("",))[0] == "supported"
+    in_build = not held.targets or gfx in held.targets
+    return in_build and (not known or known.get(gfx, ("",))[0] == "supported")
 
 
 def _without_code(
     found: Software, device: Device, seen: Evidence, held: amd_cards.Held, known: _Listed
 ) -> Fault:
-    if held.targets:
+    if held.targets and seen.fact not in held.targets:
         return Fault(
             f"no {held.what} here holds code for {seen.fact}, only for "
             f"{', '.join(sorted(held.targets))}",
