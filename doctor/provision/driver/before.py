@@ -35,7 +35,10 @@ def driver_before(goal: Goal, state: State) -> Goal:
 def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> DriverSet:
     named = set(goal.all_names)
     named |= {p.name for p in applied.packages} if applied else set()
-    was = tuple(goal.with_hash(p) for p in there.packages if p.name in named)
+    found = tuple(goal.with_hash(p) for p in there.packages if p.name in named)
+    # What the driver only brought along (a library that became newer) is not made older again.
+    brought = {p.name for p in goal.needs}
+    was = tuple(p for p in found if p.name not in brought)
     version = _most(was)
     return DriverSet(
         scheme=applied.scheme if applied else "",
@@ -43,7 +46,8 @@ def _set(goal: DriverSet, applied: DriverSet | None, there: DriverState) -> Driv
         modules=applied.modules if applied else goal.modules,
         version=version,
         packages=was,
-        absent=tuple(sorted(named - {p.name for p in was} - set(there.debris))),
+        needs=tuple(p for p in found if p.name in brought),
+        absent=tuple(sorted(named - {p.name for p in found} - set(there.debris))),
         holds=tuple(sorted(set(there.holds) & named)),
         builds=bool(version) and version in there.modules.values(),
         units=applied.units if applied else (),

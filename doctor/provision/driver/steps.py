@@ -70,7 +70,7 @@ def to_install(wanted: DriverSet, there: DriverState) -> list[Package]:
 
 def lost(wanted: DriverSet, there: DriverState, moved: Sequence[Package]) -> list[Package]:
     """What is there now and would be replaced or taken away: the way back needs it."""
-    names = {p.name for p in moved} | set(wanted.absent)
+    names = ({p.name for p in moved} | set(wanted.absent)) - {p.name for p in wanted.needs}
     return [wanted.with_hash(p) for p in there.packages if p.name in names]
 
 

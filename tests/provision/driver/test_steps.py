@@ -147,6 +147,23 @@ def test_the_way_back_is_what_was_there() -> None:
     assert set(back[2].variables["nvidia_driver_absent"]) == {p.name for p in NEW}
 
 
+def test_what_the_driver_brought_along_is_not_made_older_again() -> None:
+    """Nobody may offer the older one any more, and others may rest on the newer one."""
+    library = package("liblzma5", "5.4.1-1")
+    newer = msgspec.structs.replace(library, version="5.4.1-2", sha256="a" * 64)
+    fresh = msgspec.structs.replace(package("dkms", "3.0.10-8"), sha256="b" * 64)
+    goal = driver_goal(driver_set(*NEW, needs=(newer, fresh)))
+    bare = State(home=goal.home, driver=state(library))
+    there = driver_steps(goal, bare)
+    assert next(s for s in there if s.name == "install_driver").undo == "exact"
+    before = driver_before(goal, bare)
+    back = driver_steps(before, machine(goal, state(*NEW, newer, fresh)))
+    install = next(s for s in back if s.name == "install_driver")
+    assert install.variables["nvidia_driver_packages"] == []
+    assert set(install.variables["nvidia_driver_absent"]) == {*(p.name for p in NEW), "dkms"}
+    assert driver_steps(before, State(home=before.home, driver=state(newer))) == ()
+
+
 def test_the_way_back_from_a_first_driver_leaves_nothing() -> None:
     bare = State(home=GOAL.home, driver=state())
     before = driver_before(GOAL, bare)
