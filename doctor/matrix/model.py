@@ -132,7 +132,8 @@ class Gpu(Row, frozen=True, kw_only=True):
     datacenter, workstation, geforce, titan, jetson or soc; `precisions` the number formats
     of its tensor cores (fp16, bf16, fp8, fp4; int8 at least through dp4a); `memory_gb` is
     nominal: never gate on it. `unified_memory` means that it shares the host's memory,
-    and that NVML reports none.
+    and that NVML reports none. `host_arch` is that of the processor on its board, "" where
+    it goes into hosts of several.
     """
 
     key: str
@@ -144,6 +145,7 @@ class Gpu(Row, frozen=True, kw_only=True):
     bandwidth_gb_s: float | None = None
     gpu_class: str = ""
     nvlink: str = ""
+    host_arch: str = ""
     unified_memory: bool = False
     precisions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()

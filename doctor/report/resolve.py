@@ -32,6 +32,8 @@ class _Page:
             yield from self._field("why", f"{found.choice.goal}: {found.choice.why}")
         if found.offers:
             yield from self._stack(found.offers[0])
+        for note in found.notes:
+            yield from self._field("note", note)
         for finding in found.host:
             yield from self._finding(finding)
         yield from self._others(found.offers[1:])

@@ -24,6 +24,7 @@ def render_json(found: Resolution, style: Style | None = None) -> str:
         "refused": [_refused(judged) for judged in found.refused],
         "host": [_finding(finding) for finding in found.host],
         "unlocks": [_unlock(unlock) for unlock in found.unlocks],
+        "notes": list(found.notes),
         "matrix": {"as_of": found.matrix_as_of},
     }
     return json.dumps(wire, indent=2, ensure_ascii=False) + "\n"

@@ -14,7 +14,7 @@ from doctor.stack.goals import choices
 from doctor.stack.judge import Judge
 from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Choice, Judged, Resolution
 from doctor.stack.search import Found, candidates, search
-from doctor.stack.setting import setting_of
+from doctor.stack.setting import setting_of, with_arch
 from doctor.stack.summary import summed_up
 
 _SHOWN_POSSIBLE = 3
@@ -27,6 +27,7 @@ def resolve(facts: Facts, matrix: Matrix, ask: Ask, with_unlocks: bool = True) -
     Raises UsageError for an engine, an aim or a card that is not known.
     """
     need_known(facts.devices.value or (), matrix)
+    facts, note = with_arch(facts, matrix)
     tried: list[Resolution] = []
     for choice in choices(matrix, ask, setting_of(facts).vendor):
         tried.append(_for_engine(facts, matrix, replace(ask, engine=choice.engine), choice))
@@ -34,6 +35,7 @@ def resolve(facts: Facts, matrix: Matrix, ask: Ask, with_unlocks: bool = True) -
             break
     best = next((r for r in tried if r.verdict == "ok"), None)
     best = best or next((r for r in tried if r.offers), tried[0])
+    best = replace(best, notes=(note,) if note else ())
     if not with_unlocks:
         return best
     from doctor.stack.unlock import unlocks

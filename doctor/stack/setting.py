@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from doctor.facts import Facts, PythonInfo, Reading, Scope, Specifier, Version
+from doctor.facts import (
+    Facts,
+    Missing,
+    PythonInfo,
+    Reading,
+    Scope,
+    Specifier,
+    Version,
+    seen,
+)
+from doctor.matrix import Matrix
 from doctor.matrix.model import Release
+from doctor.rules import cards
 
 # Of a release for any Python, those that interpreters are had for.
 _MINORS = range(8, 13)
@@ -38,6 +49,26 @@ def setting_of(facts: Facts) -> Setting:
         python=python.version if python else None,
         has_containers=False if box.is_absent else True if box.is_known else None,
     )
+
+
+def with_arch(facts: Facts, matrix: Matrix) -> tuple[Facts, str]:
+    """A host that was told without its architecture: that of its boards, else x86_64; a note.
+
+    Nearly every host of NVIDIA's and AMD's cards is one. Ascend cards are in both, so nothing
+    is taken for granted there, and nothing of a host that was read.
+    """
+    devices = facts.devices.value or ()
+    vendors = {device.vendor for device in devices}
+    if facts.host.arch.missing is not Missing.NOT_STATED or not devices:
+        return facts, ""
+    boards = {cards.shared(d, matrix, "host_arch") if d.vendor == "nvidia" else "" for d in devices}
+    if not vendors <= {"nvidia", "amd"} or len(boards) > 1:
+        return facts, ""
+    board = boards.pop()
+    arch = board or "x86_64"
+    host = replace(facts.host, arch=seen(arch, "assumed: nobody said it"))
+    note = "" if board else "an x86_64 host is assumed: say arch=aarch64 for the other"
+    return replace(facts, host=host), note
 
 
 def _vendor(facts: Facts) -> str:

@@ -114,6 +114,23 @@ def test_a_version_above_all_known_is_not_made_up() -> None:
     assert "0.99.0" not in str([offer.stack for offer in found.offers])
 
 
+@pytest.mark.parametrize(
+    ("host", "arch", "is_told"),
+    [
+        ("H100x8,driver=580.95.05,python=3.12,ubuntu=22.04", "x86_64", True),
+        ("MI300X,python=3.12,ubuntu=22.04", "x86_64", True),
+        ("GH200 480GB,driver=580.95.05,python=3.12,ubuntu=24.04", "aarch64", False),
+        ("H100,driver=580.95.05,python=3.12,ubuntu=22.04,arch=aarch64", "aarch64", False),
+        ("910B3x8,python=3.11,ubuntu=22.04", None, False),
+    ],
+)
+def test_an_architecture_that_nobody_said(host: str, arch: str | None, is_told: bool) -> None:
+    """That of the card's board, else what nearly all have, and then it is told."""
+    found = ask_for(host, {"engine": ""})
+    assert found.facts.host.arch.value == arch
+    assert any("assumed" in note for note in found.notes) is is_told
+
+
 # -- what programs see -------------------------------------------------------------
 
 
@@ -121,7 +138,7 @@ def test_a_version_above_all_known_is_not_made_up() -> None:
     ("words", "verdict", "code"),
     [
         (("vllm", "--host", VENDORS["nvidia"]), "ok", 0),
-        (("vllm", "--host", "H100,driver=580.95.05,python=3.12,ubuntu=22.04"), "possible", 0),
+        (("vllm", "--host", "H100,driver=580.95.05,arch=x86_64"), "possible", 0),
         (("vllm==0.30.0", "--host", f"V100,driver=580.95.05,{BOX}"), "none", 1),
     ],
 )
