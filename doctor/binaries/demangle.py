@@ -275,6 +275,8 @@ class _Parser(Reader):
         if not self.take("_"):
             raise Beyond
         inner = self.type()
+        if inner.after:  # an array of arrays or of pointers to functions
+            raise Beyond
         return Type(f"{inner.before} ", f" [{length}]", bracketed=True)
 
 

@@ -58,7 +58,9 @@ class Type:
     def __str__(self) -> str:
         if self.pack is not None:
             return ", ".join(str(part) for part in self.pack)
-        return self.before + self.after
+        # Of an array, what would go between keeps its blank where there is nothing.
+        before = self.before.rstrip(" ") if self.after.startswith(" ") else self.before
+        return before + self.after
 
     def pointing(self, sign: str) -> Type:
         """A pointer or reference to this type; references to references collapse."""

@@ -43,7 +43,9 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _fault(
             "this distribution runs in WSL 1, which passes no GPU through",
             Evidence(f"kernel {kernel}", case.facts.host.kernel.at),
-            Remedy("turn it into WSL 2", ("wsl.exe --set-version <distribution> 2",)),
+            Remedy(
+                "turn it into WSL 2", ("wsl.exe --list --verbose", "wsl.exe --set-version NAME 2")
+            ),
         )
 
 

@@ -47,7 +47,7 @@ def test_no_shell_and_no_free_form_command(role: str) -> None:
         modules = {name.rpartition(".")[2]: value for name, value in task.items()}
         assert not FORBIDDEN & modules.keys(), f"{path}: {task['name']}"
         if "command" in modules:
-            assert set(modules["command"]) <= {"argv", "creates", "removes", "chdir"}, path
+            assert set(modules["command"]) <= {"argv", "creates", "removes", "chdir", "stdin"}, path
             assert "argv" in modules["command"], path
 
 
