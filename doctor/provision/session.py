@@ -19,7 +19,7 @@ from doctor.provision.noted import BEFORE, GOAL, goal_before, note_run, noted_go
 from doctor.provision.order import Prepared, prepare, service_key
 from doctor.provision.plan import Plan, make_plan
 from doctor.provision.playbook import Playbook, RoleResult
-from doctor.provision.runs import Run, Runs
+from doctor.provision.runs import SYSTEM_STATE, Run, Runs
 from doctor.provision.survey import end_leftovers, read_state
 from doctor.provision.target import Target
 from doctor.provision.variables import Means
@@ -120,7 +120,8 @@ class Desk:
         done = [run for run in self.runs.of(service) if run.journal.end == APPLIED]
         done = [run for run in done if run.asked.get(VERB) == "apply"]
         if unfinished is None and not done:
-            hint = "what was applied with --user is undone with --user"
+            other = "with" if str(self.runs.state) == SYSTEM_STATE else "without"
+            hint = f"runs are kept in {self.runs.folder}; ask {other} --user for the others"
             raise UsageError(f"there is no run of {service} to undo", hint)
         return unfinished or done[-1]
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from doctor.errors import UsageError
 from doctor.matrix import load_matrix
 from doctor.provision.goal import Goal
 from doctor.provision.journal import APPLIED, BEGIN, ROLLED_BACK, STEP
 from doctor.provision.noted import note_run
 from doctor.provision.plan import make_plan
-from doctor.provision.runs import Run, Runs
+from doctor.provision.runs import SYSTEM_STATE, Run, Runs
 from doctor.provision.session import Desk
 from doctor.provision.target import LOCAL, Target
 from tests.provision.made import MEANS, bare_state, make_goal
@@ -52,3 +53,12 @@ def test_an_interrupted_run_is_undone_by_a_run_of_its_own(tmp_path: Path) -> Non
     assert (outcome.end, old.journal.end) == (APPLIED, ROLLED_BACK)
     assert outcome.run != old.name
     assert runs.unfinished(SERVICE) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "other"), [(SYSTEM_STATE, "with"), ("/home/a/doctor", "without")]
+)
+def test_where_else_runs_are_kept_is_said(state: str, other: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Desk(Runs(Path(state)), load_matrix())._to_undo(f"{LOCAL}/nosuch", "")
+    assert f"ask {other} --user" in caught.value.hint
