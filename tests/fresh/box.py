@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.provision.machine import call, install
+import pytest
+
+from tests.provision.machine import DATA, call, install, locked
 
 ROOT = Path(__file__).parent.parent.parent
 SUITES = ("bookworm", "trixie")
@@ -19,6 +22,8 @@ PYTHON = ("python3", "python3-venv")
 ENGINE = ("libgomp1",)
 # What this machine needs to reach its package index: a newcomer's machine has its own.
 SITE = ("/etc/resolv.conf", "/etc/ssl/certs", "/usr/share/ca-certificates", "/etc/pip.conf")
+# Of the README's engine; containers share the ports of this machine.
+PORT = 8080
 VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE", "UV_INDEX_URL")
 
 
@@ -115,3 +120,16 @@ def copy_project(to: Box) -> None:
     command = ["docker", "exec", "-i", "--user", to.user, "--workdir", to.home, to.name,
                "tar", "-xf", "-"]  # fmt: skip
     subprocess.run(command, input=archive, check=True)
+
+
+@contextmanager
+def the_port() -> Iterator[None]:
+    """The port of the README's engine, for one worker at a time; fails if a stranger has it."""
+    with (DATA / f"port-{PORT}").open("w") as door, locked(door):
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind(("127.0.0.1", PORT))
+            except OSError as fault:
+                pytest.fail(f"port {PORT} of this machine is held: {fault}", pytrace=False)
+        yield

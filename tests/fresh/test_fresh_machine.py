@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fresh.box import ENGINE, PYTHON, SUITES, Box, box
+from tests.fresh.box import ENGINE, PYTHON, SUITES, Box, box, the_port
 
 # Neither UTF-8 nor room for words.
 ODD = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "COLUMNS": "40"}
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.docker]
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_demo_as_root_with_nothing_installed(images: dict[str, str], suite: str) -> None:
-    with box(images[suite]) as machine:
+    with the_port(), box(images[suite]) as machine:
         answer = machine.run("./dev", "demo", folder="/root/doctor")
         assert answer.status == 0, answer.all[-3000:]
         assert "Traceback" not in answer.all
@@ -36,7 +36,7 @@ def test_the_demo_twice_as_a_user_without_compiler(images: dict[str, str], suite
 
 @pytest.mark.parametrize("mode", ["755", "700"])
 def test_the_demo_where_the_home_is_another_s(images: dict[str, str], mode: str) -> None:
-    with box(images["trixie"], "ada", (*PYTHON, *ENGINE)) as machine:
+    with the_port(), box(images["trixie"], "ada", (*PYTHON, *ENGINE)) as machine:
         root = Box(machine.name)
         for words in (("mv", "/home/ada/doctor", "/srv"), ("chown", "root:", "/home/ada"),
                       ("chmod", mode, "/home/ada")):  # fmt: skip
@@ -51,8 +51,11 @@ def test_the_demo_where_the_home_is_another_s(images: dict[str, str], mode: str)
 @pytest.mark.parametrize("env", [
     {"PIP_INDEX_URL": "http://127.0.0.1:9/simple"}, {"HTTPS_PROXY": "http://127.0.0.1:9"},
 ], ids=["index", "proxy"])  # fmt: skip
-def test_a_user_without_an_index_is_told(images: dict[str, str], env: dict[str, str]) -> None:
-    with box(images["bookworm"], "ada", PYTHON) as machine:
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_user_without_an_index_is_told(
+    images: dict[str, str], suite: str, env: dict[str, str]
+) -> None:
+    with box(images[suite], "ada", PYTHON) as machine:
         answer = machine.run(
             "./dev", "demo", folder="/home/ada/doctor", env={"PIP_RETRIES": "0", **env}
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fresh.box import ENGINE, PYTHON, ROOT, Box, box
+from tests.fresh.box import ENGINE, PYTHON, ROOT, SUITES, Box, box, the_port
 
 pytestmark = [pytest.mark.heavy, pytest.mark.docker]
 
@@ -55,9 +55,9 @@ def lines() -> list[str]:
     return [line for line in shown if line.startswith("doctor ")]
 
 
-@pytest.fixture(scope="module")
-def person(images: dict[str, str]) -> Iterator[Box]:
-    with box(images["bookworm"], "ada", (*PYTHON, *ENGINE)) as machine:
+@pytest.fixture(scope="module", params=SUITES)
+def person(request: pytest.FixtureRequest, images: dict[str, str]) -> Iterator[Box]:
+    with the_port(), box(images[request.param], "ada", (*PYTHON, *ENGINE)) as machine:
         answer = machine.run("sh", "-c", READY)
         assert answer.status == 0, answer.all[-3000:]
         yield machine
