@@ -1,11 +1,12 @@
 """What doctor itself is installed from: a CycloneDX list, and the known advisories for it.
 
-    python scripts/advisories.py [--sbom FILE] [--url URL]
+    python scripts/advisories.py [--sbom FILE] [--url URL | --index URL]
 
 Looks at the distributions that llm-doctor requires, with its extras, as they are installed
 beside this Python. Answers 0 if none has an advisory, 1 if one has, and 3 if that could not be
 found out: a check that was not made is no pass. Source of advisories: OSV,
-https://google.github.io/osv.dev/post-v1-querybatch/.
+https://google.github.io/osv.dev/post-v1-querybatch/; with --index the JSON pages of a package
+index, https://docs.pypi.org/api/json/, of which a mirror may hold the newest release alone.
 """
 
 from __future__ import annotations
@@ -85,7 +86,38 @@ def advisories(parts: Sequence[Part], url: str) -> dict[str, list[str]]:
     return found
 
 
-def _asked(body: bytes, url: str) -> dict[str, Any]:
+def index_advisories(
+    parts: Sequence[Part], index: str
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Advisories by distribution from the JSON pages of an index, and why others are not known."""
+    found, unknown = {}, {}
+    for part in parts:
+        release = f"{part.name} {part.version}"
+        try:
+            names = _on_page(part, index.rstrip("/"))
+        except NotChecked as why:
+            unknown[release] = str(why)
+            continue
+        if names:
+            found[release] = names
+    return found, unknown
+
+
+def _on_page(part: Part, index: str) -> list[str]:
+    """Identifiers of the release's page, else of the project's page if that is of this release."""
+    try:
+        page = _asked(None, f"{index}/pypi/{part.name}/{part.version}/json")
+    except NotChecked:
+        page = _asked(None, f"{index}/pypi/{part.name}/json")
+    info, rows = page.get("info"), page.get("vulnerabilities")
+    if not isinstance(info, dict) or info.get("version") != part.version:
+        raise NotChecked("the index has no page for this release")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise NotChecked("its page holds no list of advisories")
+    return [str(row.get("id")) for row in rows if not row.get("withdrawn")]
+
+
+def _asked(body: bytes | None, url: str) -> dict[str, Any]:
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - named by a person
     try:
@@ -102,22 +134,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the list if it is wanted, then ask."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--sbom", type=Path)
-    asked.add_argument("--url", default=URL)
+    where = asked.add_mutually_exclusive_group()
+    where.add_argument("--url", default=URL)
+    where.add_argument("--index", help="a package index, without /simple")
     given = asked.parse_args(arguments)
+    unknown: dict[str, str] = {}
     try:
         parts = closure()
         if given.sbom:
             given.sbom.write_text(
                 render(ImageConfig(ref=OWN), Parts(parts), "application"), encoding="utf-8"
             )
-        found = advisories(parts, given.url)
-    except NotChecked as why:
-        print(f"not checked: {why}", file=sys.stderr)
+        if given.index:
+            # Its own releases are made here and on no index; its code is what is reviewed.
+            parts = tuple(part for part in parts if part.name != OWN)
+            found, unknown = index_advisories(parts, given.index)
+        else:
+            found = advisories(parts, given.url)
+    except NotChecked as fault:
+        print(f"not checked: {fault}", file=sys.stderr)
         return NOT_CHECKED
     for name, names in found.items():
         print(f"{name}: {', '.join(names)}")
-    print(f"{len(parts)} distributions, {len(found)} with advisories")
-    return FOUND if found else NONE
+    for name, why in unknown.items():
+        print(f"not checked: {name}: {why}", file=sys.stderr)
+    checked = len(parts) - len(unknown)
+    print(f"{checked} of {len(parts)} distributions checked, {len(found)} with advisories")
+    return FOUND if found else NOT_CHECKED if unknown else NONE
 
 
 if __name__ == "__main__":
