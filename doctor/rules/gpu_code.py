@@ -14,7 +14,7 @@ from doctor.facts import Binary, CodeTarget, ComputeCapability, Coverage, Kernel
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.matrix.model import Release, Variant
-from doctor.rules.builds import as_cuda, cuda_of_label
+from doctor.rules.builds import as_cuda, cuda_of_label, package_build, torch_build
 from doctor.rules.engine import Case, NotApplicable
 from doctor.rules.software import Software, engine, shared_pin, software
 
@@ -79,8 +79,15 @@ def _measured(case: Case, matrix: Matrix) -> Iterator[Holder]:
             Evidence(_inventory(name, binaries), binaries[0].path),
             is_core=name in core or not binaries[0].package,
             version=package.version if package else None,
-            cuda=max((t for t in toolkits if t is not None), key=lambda v: v.low, default=None),
+            cuda=max((t for t in toolkits if t is not None), key=lambda v: v.low, default=None)
+            or _declared_cuda(case, matrix, name),
         )
+
+
+def _declared_cuda(case: Case, matrix: Matrix, name: str) -> Version | None:
+    """The toolkit that a package whose targets are only declared was compiled with."""
+    build = torch_build(case, matrix) if name == "torch" else package_build(case, matrix, name)
+    return build.cuda if build else None
 
 
 def _inventory(name: str, binaries: list[Binary]) -> str:

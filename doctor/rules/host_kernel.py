@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from doctor.facts import Version
 from doctor.facts.host import DkmsModule
@@ -21,6 +21,8 @@ _HEADERS = re.compile(
     r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}|dkms",
     re.IGNORECASE,
 )
+# What reports about the driver itself name in place of an engine.
+_NO_ENGINES = (None, "driver", "gpu-operator", "container-toolkit")
 _NVIDIA_DKMS = re.compile(r"nvidia(?:-current|-open|-tesla|-srv)?[\w.-]*", re.IGNORECASE)
 
 
@@ -147,14 +149,16 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need_bare_host(case, matrix)
     if is_loaded(case):
         raise NotApplicable("the module is loaded")
+    if missed(case, _HEADERS):
+        raise NotApplicable("without the kernel's headers no build begins")
     nvidia = case.facts.nvidia
     reading = nvidia.driver if nvidia.driver.is_known else nvidia.module_on_disk
     driver = reading.known("nvidia.driver")
     kernel = kernel_series(case.facts.host.kernel.known("host.kernel"))
     found = software(matrix, DRIVER_DOMAIN, driver, reading.at)
     for match in covering(matrix, found, "kernel"):
-        limit = Version(match.claim.value)
-        if kernel is not None and kernel.at_least(limit) is True:
+        limit = _first_reached(kernel, match.claim.value)
+        if limit is not None and not _is_spared(case, match.claim.data):
             yield Fault(
                 message=f"driver {driver} does not build for kernel {kernel}: "
                 f"kernels from {limit} on need a newer driver",
@@ -165,7 +169,37 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
                 sources=tuple(match.claim.source),
                 extrapolated=match.extrapolated,
+                severity=Severity.INFO if _likely_runs(case) else None,
             )
+
+
+def _likely_runs(case: Case) -> bool:
+    """Tell whether a report is about an engine: then its driver was most likely read loaded.
+
+    Distributions patch the sources of a version for their kernels.
+    """
+    work, driver = case.workload, case.facts.nvidia.driver
+    return driver.is_known and work is not None and work.engine not in _NO_ENGINES
+
+
+def _first_reached(kernel: Version | None, first: str) -> Version | None:
+    """Which of the first kernels of "6.1.76|6.6.15|6.8" a kernel is at or above.
+
+    What went into stable kernels too is told by their series; the last one is of the mainline.
+    """
+    *stable, mainline = map(Version, first.split("|"))
+    if kernel is None:
+        return None
+    if kernel.at_least(mainline) is True:
+        return mainline
+    same = (v for v in stable if v.release[:2] == kernel.release[:2])
+    return next((v for v in same if kernel.at_least(v) is True), None)
+
+
+def _is_spared(case: Case, data: Mapping[str, object]) -> bool:
+    """Tell whether the limit is one of the other flavour of the module."""
+    flavour = case.facts.nvidia.module_flavour.value
+    return flavour is not None and data.get("module") not in (None, str(flavour))
 
 
 def kernel_series(text: str) -> Version | None:
