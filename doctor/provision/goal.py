@@ -66,6 +66,11 @@ class Container(Struct, frozen=True):
     named: str = ""
     vendor: str = ""
 
+    @property
+    def is_own_engine(self) -> bool:
+        """True if the client makes the container itself (podman), not an engine that it asks."""
+        return self.client[0].rpartition("/")[2] == "podman"
+
 
 class Model(Struct, frozen=True):
     """The model's place on the machine and what its files shall be.

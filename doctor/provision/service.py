@@ -15,7 +15,6 @@ import msgspec
 
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
-from doctor.matrix.launching import Launch
 from doctor.profile.lock import Lock, LockedModel
 from doctor.profile.schema import Profile
 from doctor.provision.container import Setting, container_of, model_inside
@@ -96,7 +95,7 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
         known_answer=profile.has_known_answer,
         model=model,
         files=tuple(files),
-        extras=_extras(profile, site, run.launch.row),
+        extras=_extras(profile, site, run),
         argv=run.argv,
         engine=profile.engine.name,
         version=lock.version,
@@ -110,9 +109,9 @@ def service_goal(profile: Profile, lock: Lock, site: Site, model: Model, matrix:
     )
 
 
-def _extras(profile: Profile, site: Site, row: Launch) -> tuple[Extra, ...]:
-    has_systemd = site.supervisor != PROCESS
-    place = Place(site.home, site.unit_folder, site.scope, site.python)
+def _extras(profile: Profile, site: Site, run: _Run) -> tuple[Extra, ...]:
+    has_systemd, row = site.supervisor != PROCESS, run.launch.row
+    place = Place(site.home, site.unit_folder, site.scope, site.python, run.is_client_held)
     timers = timers_of(profile, row, place)
     found = (timers if has_systemd else None, monitoring_of(profile, row, site.home, site.scope))
     return tuple(extra for extra in found if extra is not None)
@@ -133,6 +132,11 @@ class _Run:
     credential: str
     container: Container | None = None
     owner: str = ""
+
+    @property
+    def is_client_held(self) -> bool:
+        """Whether a unit that calls the container's client can be held."""
+        return self.container is None or not self.container.is_own_engine
 
 
 def _run(profile: Profile, lock: Lock, site: Site, model: Model, matrix: Matrix) -> _Run:
@@ -180,6 +184,7 @@ def _unit(profile: Profile, site: Site, run: _Run) -> str:
         account=profile.service.account if own else "",
         credential=run.credential,
         is_container=run.container is not None,
+        is_held=run.is_client_held,
     )
     return unit_text(site.home, profile.service, run.launch.row.stop_signal, kind)
 

@@ -15,7 +15,7 @@ from doctor.errors import UsageError
 from doctor.matrix.launching import Launch
 from doctor.profile.schema import Profile
 from doctor.provision.goal import USER, Extra, ManagedFile
-from doctor.provision.hardening import COMMON
+from doctor.provision.hardening import CALLS, COMMON
 
 _SERVICE = """\
 # Written by doctor. Changes are found by `doctor drift` and undone by `doctor apply`.
@@ -46,7 +46,11 @@ SystemCallFilter=~@debug
 CapabilityBoundingSet={rights}
 ReadWritePaths={home}/metrics"""
 # To order a restart; to see what runs, whoever runs it; the kernel's log and NVML beside that.
+# The look for drift has CAP_DAC_OVERRIDE, since containers grant no CAP_DAC_READ_SEARCH: there it
+# could not read what the engine's account writes, and told of drift where there was none. It
+# opens no more by it, for all but its figures is read-only.
 _ORDER = "CAP_SYS_ADMIN"
+_COMPARE = "CAP_DAC_OVERRIDE CAP_SYS_PTRACE"
 _EXAMINE = "CAP_DAC_READ_SEARCH CAP_SYS_PTRACE CAP_SYSLOG CAP_SYS_ADMIN"
 _PYTHON = "/usr/bin/python3 -I"
 _SPREAD_S = 300
@@ -57,13 +61,15 @@ _SPECIAL = re.compile(r"[^A-Za-z0-9/._+-]")
 class Place:
     """Where timers go: the service's folder, that of units, and whose they are.
 
-    `python` runs the doctor of that machine, "" if there is none.
+    `python` runs the doctor of that machine, "" if there is none. `is_client_held` if what
+    speaks to the container's engine can go without what hardening names.
     """
 
     home: str
     units: str
     scope: str
     python: str = ""
+    is_client_held: bool = True
 
 
 def timers_of(profile: Profile, row: Launch, place: Place) -> Extra | None:
@@ -102,7 +108,7 @@ def _restart(profile: Profile, row: Launch, place: Place) -> list[ManagedFile]:
     text = "restart of the engine when it is idle"
     return [
         ManagedFile(drain, json.dumps(said, indent=1, sort_keys=True) + "\n"),
-        ManagedFile(f"{base}.service", _service(place, name, text, lines, _ORDER)),
+        ManagedFile(f"{base}.service", _service(name, text, [*lines, *_held(place, _ORDER)])),
         # A restart that was missed is not made up for: it would come by day.
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, False, 0)),
     ]
@@ -117,10 +123,11 @@ def _drift(profile: Profile, place: Place) -> list[ManagedFile]:
         "Nice=10",
         "IOSchedulingClass=idle",
     ]
+    held = _held(place, _COMPARE) if place.is_client_held else []
     text = "is the engine still what was applied?"
     base = f"{place.units}/doctor-{name}-drift"
     return [
-        ManagedFile(f"{base}.service", _service(place, name, text, lines, "")),
+        ManagedFile(f"{base}.service", _service(name, text, [*lines, *held])),
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),
     ]
 
@@ -149,7 +156,7 @@ def _check(profile: Profile, place: Place) -> list[ManagedFile]:
     text = "does the machine suit the engine?"
     base = f"{place.units}/doctor-{name}-check"
     return [
-        ManagedFile(f"{base}.service", _service(place, name, text, lines, _EXAMINE)),
+        ManagedFile(f"{base}.service", _service(name, text, [*lines, *_held(place, _EXAMINE)])),
         ManagedFile(f"{base}.timer", _timer(name, text, wanted.at, True, _SPREAD_S)),
     ]
 
@@ -164,14 +171,15 @@ def _key(reference: str, scope: str) -> tuple[str, list[str]]:
     return "credential:api-key", [f"LoadCredential=api-key:{place}"]
 
 
-def _service(place: Place, name: str, text: str, lines: list[str], rights: str) -> str:
-    """A unit; one of a user's manager, or one without `rights`, is not held.
+def _held(place: Place, rights: str) -> list[str]:
+    """What a unit goes without, save `rights`."""
+    if place.scope == USER:
+        return CALLS.splitlines()
+    return (COMMON + _HARDENING.format(home=place.home, rights=rights)).splitlines()
 
-    The look for drift is not: so held, it told of drift where there was none.
-    """
-    own = place.scope == USER or not rights
-    held = [] if own else [COMMON + _HARDENING.format(home=place.home, rights=rights)]
-    return _SERVICE.format(name=name, text=text, lines="\n".join([*lines, *held]))
+
+def _service(name: str, text: str, lines: list[str]) -> str:
+    return _SERVICE.format(name=name, text=text, lines="\n".join(lines))
 
 
 def _timer(name: str, text: str, at: str, is_made_up: bool, spread_s: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from doctor.errors import UsageError
 from doctor.profile.schema import Service
-from doctor.provision.hardening import COMMON
+from doctor.provision.hardening import CALLS, COMMON
 
 # A unit is world-readable, and so are its files; keys are read from their own files.
 _TEMPLATE = """\
@@ -73,6 +73,7 @@ class Kind:
     account: str = ""
     credential: str = ""
     is_container: bool = False
+    is_held: bool = True
 
 
 def unit_text(home: str, service: Service, stop_signal: str, kind: Kind) -> str:
@@ -80,7 +81,6 @@ def unit_text(home: str, service: Service, stop_signal: str, kind: Kind) -> str:
     if not home.startswith("/") or set(home) & set(" \t\n%$\"'\\;"):
         raise UsageError(f"{home[:80]!r} cannot be a service's folder", "choose a plain path")
     user = f"User={kind.account}\nGroup={kind.account}\n" if kind.account else ""
-    rights = _CLIENT if kind.is_container else _OWN_ACCOUNT
     return _TEMPLATE.format(
         name=home.rpartition("/")[2],
         home=home,
@@ -92,6 +92,15 @@ def unit_text(home: str, service: Service, stop_signal: str, kind: Kind) -> str:
         stop_s=service.stop_s,
         restart=service.restart,
         open_files=service.open_files,
-        hardening=COMMON + _HARDENING.format(home=home, rights=rights) if kind.is_system else "",
+        hardening=_hardening(home, kind),
         target="multi-user.target" if kind.is_system else "default.target",
     )
+
+
+def _hardening(home: str, kind: Kind) -> str:
+    if not kind.is_held:
+        return ""
+    if not kind.is_system:
+        return CALLS
+    rights = _CLIENT if kind.is_container else _OWN_ACCOUNT
+    return COMMON + _HARDENING.format(home=home, rights=rights)

@@ -16,7 +16,7 @@ from doctor.facts.host import OsRelease
 from doctor.matrix import load_matrix
 from doctor.profile.lock import SCHEMA, Lock
 from doctor.profile.read import builtin_names, find_profile, parse_profile
-from doctor.profile.schema import Profile
+from doctor.profile.schema import DriftTimer, Profile
 from doctor.provision.container_site import EngineThere, engine_there
 from doctor.provision.drift import compare
 from doctor.provision.goal import SYSTEM, SYSTEMD, Container, FileRecord, Goal, Model, Release
@@ -157,6 +157,16 @@ def test_each_shipped_profile_of_a_container_has_a_command_line(name: str) -> No
     assert goal.argv[:2] == ("/usr/bin/docker", "run")
     assert any(word.endswith(f"@{DIGEST}") for word in goal.argv)
     assert goal.proof_s == profile.smoke.timeout_s
+
+
+@pytest.mark.parametrize("client", ["docker", "podman"])
+def test_units_are_held_unless_their_client_makes_the_container(client: str) -> None:
+    profile = msgspec.structs.replace(profile_of(), drift_timer=DriftTimer())
+    goal = goal_of(profile, f"/usr/bin/{client}")
+    files = [*goal.files, *(file for extra in goal.extras for file in extra.files)]
+    units = [file.text for file in files if file.path.endswith(".service")]
+    assert len(units) == 2
+    assert {"ProtectSystem=strict" in text for text in units} == {client == "docker"}
 
 
 def test_what_inspect_says_is_held_against_what_was_asked() -> None:
