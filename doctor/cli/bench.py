@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from doctor.cli.finite import Finite
+
 if TYPE_CHECKING:
     from doctor.smoke.bench.asked import Options
     from doctor.smoke.bench.outcome import BenchOutcome
@@ -35,7 +37,7 @@ FORMATS = ("text", "json", "markdown", "html")
 @click.option(
     "--duration",
     "seconds",
-    type=click.FloatRange(0.1, 3600),
+    type=Finite(0.1, 3600),
     default=20.0,
     metavar="S",
     show_default=True,
@@ -44,7 +46,7 @@ FORMATS = ("text", "json", "markdown", "html")
 @click.option(
     "--max-time",
     "total_s",
-    type=click.FloatRange(1, 86_400),
+    type=Finite(1, 86_400),
     default=180.0,
     metavar="S",
     show_default=True,
@@ -53,7 +55,7 @@ FORMATS = ("text", "json", "markdown", "html")
 @click.option(
     "--timeout",
     "request_s",
-    type=click.FloatRange(0.1, 3600),
+    type=Finite(0.1, 3600),
     default=60.0,
     metavar="S",
     show_default=True,
@@ -72,14 +74,14 @@ FORMATS = ("text", "json", "markdown", "html")
 @click.option(
     "--ttft-limit",
     "ttft_limit_s",
-    type=click.FloatRange(0.001, 3600),
+    type=Finite(0.001, 3600),
     metavar="S",
     help="Fail if more than 1 of 100 first tokens comes later.",
 )
 @click.option("--baseline", multiple=True, metavar="FILE", help="JSON of an earlier run.")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0, 100),
+    type=Finite(0, 100),
     default=10.0,
     metavar="%",
     show_default=True,

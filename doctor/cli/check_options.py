@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from doctor.cli.finite import Finite
 from doctor.cli.records import Command, as_one
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _NAMED = (
     ),
     click.option(
         "--image-limit",
-        type=click.FloatRange(1, 86400),
+        type=Finite(1, 86400),
         default=1800,
         metavar="S",
         help="How long reading it may take.",

@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from doctor.cli.finite import Finite
+
 FORMATS = ("text", "json")
 _COUNT = click.IntRange(1, 1 << 31)
 _RANKS = click.IntRange(1, 1024)
@@ -16,7 +18,7 @@ _RANKS = click.IntRange(1, 1024)
 @click.option("--engine", default="", metavar="NAME[==VER]", help="The engine that serves it.")
 @click.option("--gpu", default="", metavar="NAME", help='The card: "RTX 4090", "8x H100 80GB".')
 @click.option("--count", type=_RANKS, default=None, help="How many such cards.")
-@click.option("--memory-gib", type=click.FloatRange(0.1, 1 << 20), help="Memory of each device.")
+@click.option("--memory-gib", type=Finite(0.1, 1 << 20), help="Memory of each device.")
 @click.option("--host", default="", metavar="SPEC", help='A host in words: "H100x8".')
 @click.option("--facts", multiple=True, metavar="FILE", help="A snapshot, report or case.")
 @click.option("--root", default="", metavar="DIR", help="A mounted system.")
@@ -48,7 +50,7 @@ _RANKS = click.IntRange(1, 1024)
 @click.option(
     "--utilization",
     "gpu_memory_utilization",
-    type=click.FloatRange(0.01, 1.0),
+    type=Finite(0.01, 1.0),
     help="Share of memory to use.",
 )
 @click.option("--enforce-eager", is_flag=True, help="No CUDA graphs.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from doctor.cli.finite import Finite
 from doctor.cli.records import Command, as_one
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _OPTIONS = (
     click.option("--forks", type=click.IntRange(1, 500), default=10, help="So many at once."),
     click.option(
         "--host-limit",
-        type=click.FloatRange(1, 86400),
+        type=Finite(1, 86400),
         default=None,
         metavar="S",
         help="How long one machine may take.",

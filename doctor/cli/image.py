@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from doctor.cli.finite import Finite
+
 _BUILDER = click.Choice(["auto", "classic", "buildah"])
 
 
@@ -119,7 +121,7 @@ def push(reference: str, target: str, builder: str) -> None:
 @command.command("sbom")
 @click.argument("reference", metavar="IMAGE|FILE")
 @click.option("-o", "--output", default="", metavar="FILE", help="Not to standard output.")
-@click.option("--image-limit", type=click.FloatRange(1, 86400), default=1800, metavar="S",
+@click.option("--image-limit", type=Finite(1, 86400), default=1800, metavar="S",
               help="How long reading it may take.")  # fmt: skip
 def sbom(reference: str, output: str, image_limit: float) -> None:
     """List the parts of an image, Python's and the system's, as CycloneDX JSON.
@@ -150,7 +152,7 @@ def sbom(reference: str, output: str, image_limit: float) -> None:
 @click.option("--digest", default="", metavar="sha256:...", help="It must be this one.")
 @click.option("--sbom", "parts", default="", metavar="FILE", help="It must hold just these parts.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--image-limit", type=click.FloatRange(1, 86400), default=1800, metavar="S",
+@click.option("--image-limit", type=Finite(1, 86400), default=1800, metavar="S",
               help="How long reading it may take.")  # fmt: skip
 @click.pass_context
 def verify(

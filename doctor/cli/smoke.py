@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from doctor.cli.finite import Finite
+
 
 @click.command("smoke")
 @click.argument("url", required=False, default="", metavar="[URL]")
@@ -19,7 +21,7 @@ import click
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0.1, 86400),
+    type=Finite(0.1, 86400),
     metavar="S",
     help="To become ready.",
 )

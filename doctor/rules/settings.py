@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from doctor.facts import ComputeCapability, Device, Missing, MissingFact, Scope, Version
@@ -12,9 +12,11 @@ from doctor.matrix.model import Claim
 from doctor.matrix.ranges import covers, version_of
 from doctor.rules import cards, npus
 from doctor.rules.engine import Case
+from doctor.rules.model_facts import environment
 from doctor.rules.software import Software, admits
 
 _REFUSALS = ("unsupported", "removed")
+UNRECORDED = "matrix rows about"  # how a missing fact begins of which the matrix says nothing
 BACKEND = "attention backend"  # the fact that a claim about one back end leaves open
 
 
@@ -24,6 +26,7 @@ class Setting:
 
     scope: Scope
     arguments: dict[str, Any]
+    environment: dict[str, str] = field(default_factory=dict)
     device: Device | None = None
     vendor: str | None = None
     capability: ComputeCapability | None = None
@@ -80,6 +83,7 @@ def _base(case: Case) -> Setting:
     return Setting(
         scope=case.scope,
         arguments=(case.workload.args.value or {}) if case.workload else {},
+        environment=environment(case),
         arch=host.arch.value,
         cuda=torch.cuda.value if torch else None,
         driver=case.facts.nvidia.driver.value,
@@ -109,6 +113,8 @@ def _condition(key: str, spec: str, setting: Setting) -> bool | None:
     if key.startswith("arg:"):
         stated = setting.arguments.get(key.removeprefix("arg:"))
         return None if stated is None else _is_one_of(str(stated), spec)
+    if key.startswith("env:"):
+        return _is_one_of(setting.environment.get(key.removeprefix("env:"), ""), spec)
     value = getattr(setting, key, None)
     if value is None or value == frozenset():
         return None
@@ -275,4 +281,4 @@ def need(judgement: Judgement, what: str) -> None:
     if judgement.open and judgement.mostly is None:
         raise MissingFact(judgement.open, Missing.NOT_STATED)
     if not judgement.is_known:
-        raise MissingFact(f"matrix rows about {what}", Missing.NOT_STATED)
+        raise MissingFact(f"{UNRECORDED} {what}", Missing.NOT_STATED)

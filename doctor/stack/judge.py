@@ -7,6 +7,7 @@ from doctor.facts import Expected, Facts
 from doctor.findings import Finding, Outcome, OutcomeKind, Severity, TargetDiagnosis, Verdict
 from doctor.matrix import Matrix
 from doctor.rules.engine import Rule, run_rule
+from doctor.rules.settings import UNRECORDED
 from doctor.stack.hypothesis import with_candidate
 from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Candidate, Judged
 
@@ -71,6 +72,8 @@ class Judge:
             return Judged(candidate, REFUSED, errors)
         unsure = self._unsure(target)
         lacks = [*candidate.unseen, *(w.message for w in unsure)]
+        # What was asked for and is not on record, a method of quantization, is not proven.
+        lacks += [o.missing for o in target.outcomes if o.missing.startswith(UNRECORDED)]
         if target.verdict is Verdict.CANNOT_TELL and unsure:
             # What speaks against it, and too little is known of it to outweigh that.
             return Judged(candidate, REFUSED, unsure)

@@ -10,6 +10,7 @@ from doctor.facts import Device, Facts
 from doctor.findings import Finding, Rung, Severity
 from doctor.matrix import Matrix
 from doctor.rules.cards import need_known
+from doctor.rules.model_facts import known_model
 from doctor.stack.goals import choices
 from doctor.stack.judge import Judge
 from doctor.stack.model import POSSIBLE, PROVEN, REFUSED, Ask, Choice, Judged, Resolution
@@ -35,12 +36,20 @@ def resolve(facts: Facts, matrix: Matrix, ask: Ask, with_unlocks: bool = True) -
             break
     best = next((r for r in tried if r.verdict == "ok"), None)
     best = best or next((r for r in tried if r.offers), tried[0])
-    best = replace(best, notes=(note,) if note else ())
+    best = replace(best, notes=tuple(filter(None, (note, _unknown_model(ask, matrix)))))
     if not with_unlocks:
         return best
     from doctor.stack.unlock import unlocks
 
     return replace(best, unlocks=unlocks(best, matrix))
+
+
+def _unknown_model(ask: Ask, matrix: Matrix) -> str:
+    """What to say of a model that nothing is known of; "" for any other."""
+    name = str(dict(ask.args).get("model", ""))
+    if not name or ask.model or known_model(matrix, name) is not None:
+        return ""
+    return f"nothing is known of the model {name[:200]}: what it asks of an engine is not judged"
 
 
 def _for_engine(facts: Facts, matrix: Matrix, ask: Ask, choice: Choice) -> Resolution:
