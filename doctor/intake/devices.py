@@ -16,34 +16,12 @@ from doctor.facts import (
     TopologyLink,
     seen,
 )
+from doctor.intake.card_names import apart, counted, memory_in, vendor_of
 from doctor.intake.stated import Stated, plain_text, truth
 from doctor.probes.npu_smi import soc_name
 from doctor.probes.tool_text import reading
 
 _MAX_DEVICES = 1024
-_VENDORS = (
-    ("ascend", re.compile(r"\b(?:ascend|atlas|huawei|(?:310[bp]|910[abc])\d?)", re.I)),
-    (
-        "amd",
-        re.compile(
-            r"\b(?:amd|radeon|instinct|firepro|strix|ryzen|vega|mi\d{2,3}[axp]?|gfx\d{3,4}|"
-            r"rx ?\d{3,4}(?: ?(?:xtx?|gre|[ms]))?|r9700)\b|^\d{3,4}[ms]\b",
-            re.I,
-        ),
-    ),
-    (
-        "intel",
-        re.compile(
-            r"\b(?:intel|arc|gaudi ?\d?|habana|hl-?\d{3}[a-z]?|battlemage|"
-            r"data center gpu (?:max|flex))\b|^(?:a[357][15678]0|b5[78]0)\b",
-            re.I,
-        ),
-    ),
-    ("apple", re.compile(r"\bapple\b|\bm[1-9] (?:pro|max|ultra)\b", re.I)),
-    ("cambricon", re.compile(r"\b(?:cambricon|mlu\d{0,4})\b", re.I)),
-)
-_COUNT_FIRST = re.compile(r"(\d{1,4})\s?[x×*]\s?(\S.*)|(\d{1,2})\s(\D.*)", re.I)  # noqa: RUF001
-_COUNT_LAST = re.compile(r"(.*\S)\s[x×*]\s?(\d{1,4})", re.I)  # noqa: RUF001
 _GFX = re.compile(r"\bgfx\d{2,4}[a-f]?\b", re.I)
 _VIRTUAL = re.compile(r"\bvGPU\b|\bGRID\b")
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
@@ -54,11 +32,6 @@ _PEER = re.compile(
 )
 
 
-def vendor_of(name: str) -> str:
-    """The vendor that a product name belongs to; nvidia where nothing speaks against it."""
-    return next((vendor for vendor, words in _VENDORS if words.search(name)), "nvidia")
-
-
 def stated_devices(report: Stated) -> Reading[tuple[Device, ...]]:
     """The devices under `gpus` and `npus`; partial if for one of them no count is stated."""
     found: list[Device] = []
@@ -66,9 +39,9 @@ def stated_devices(report: Stated) -> Reading[tuple[Device, ...]]:
     keys = [key for key in ("gpus", "npus") if report.raw(key) is not None]
     for key in keys:
         for entry in _entries(report, key):
-            devices, counted = _expanded(entry, key[:3], len(found))
+            devices, is_counted = _expanded(entry, key[:3], len(found))
             found.extend(devices)
-            partial = partial or not counted
+            partial = partial or not is_counted
     if not keys:
         return UNSTATED
     return seen(tuple(found[:_MAX_DEVICES]), report.at(keys[0]), partial)
@@ -79,28 +52,28 @@ def _entries(report: Stated, key: str) -> list[Stated]:
     value = report.raw(key)
     items = value if isinstance(value, list) else [value]
     tables = [item if isinstance(item, dict) else {"name": plain_text(item)} for item in items]
-    named = [table for table in tables if any(map(plain_text, table.values()))]
+    single = (one for table in tables for one in _each_named(table))
+    named = [table for table in single if any(map(plain_text, table.values()))]
     return [Stated(table, f"{report.at(key)}[{i}]", report.notes) for i, table in enumerate(named)]
+
+
+def _each_named(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """One table a card where the name is all that a table states, and holds several."""
+    names = apart(plain_text(table.get("name"))) if set(table) == {"name"} else []
+    if len(names) < 2:
+        return [table]
+    return [{"name": name if counted(name)[1] else f"1x {name}"} for name in names]
 
 
 def _expanded(entry: Stated, prefix: str, taken: int) -> tuple[list[Device], bool]:
     """The devices of one entry, and whether their number was stated."""
-    name, count = _counted(entry.text("name"))
+    name, count = counted(entry.text("name"))
     stated = entry.number("count")
-    count = int(stated) if stated and stated >= 1 else count
+    count = int(stated) if stated and stated >= 1 else count or None
     device = _device(entry, name, prefix)
     entry.note_unread()
     numbers = range(taken, taken + min(count or 1, _MAX_DEVICES))
     return [_numbered(device, prefix, number) for number in numbers], count is not None
-
-
-def _counted(text: str) -> tuple[str, int | None]:
-    """Split "8x H100" or "H100 x 8" into name and count."""
-    first = _COUNT_FIRST.fullmatch(text)
-    if first:
-        return first[2] or first[4], int(first[1] or first[3]) or None
-    last = _COUNT_LAST.fullmatch(text)
-    return (last[1], int(last[2]) or None) if last else (text, None)
 
 
 def _numbered(device: Device, prefix: str, number: int) -> Device:
@@ -114,6 +87,7 @@ def _device(entry: Stated, name: str, prefix: str) -> Device:
     gfx = _GFX.search(name)
     soc = soc_name(name) if vendor == "ascend" else None
     memory = entry.number("memory_gib")
+    in_name = None if memory else memory_in(name)
     mig = truth(entry.text("mig"))
     return Device(
         id="",
@@ -122,7 +96,9 @@ def _device(entry: Stated, name: str, prefix: str) -> Device:
         compute_capability=_capability(entry),
         gfx=reading(gfx[0].lower() if gfx else None, entry.at("name")),
         soc=reading(soc, entry.at("name")),
-        memory_mib=reading(round(memory * 1024) if memory else None, entry.at("memory_gib")),
+        memory_mib=reading(in_name, entry.at("name"))
+        if in_name
+        else reading(round(memory * 1024) if memory else None, entry.at("memory_gib")),
         mig=reading(None if mig is None else Mig(enabled=mig), entry.at("mig")),
         virtual=reading(True if _VIRTUAL.search(name) else None, entry.at("name")),
     )

@@ -7,7 +7,6 @@ read, is a usage error: nothing here may be guessed, for plans are made from it.
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from doctor.facts import (
     missing,
     seen,
 )
+from doctor.intake.card_names import apart, counted
 from doctor.intake.devices import stated_devices
 from doctor.intake.names import os_release, system_names
 from doctor.intake.report_host import stated_ascend, stated_host, stated_nvidia, stated_rocm
@@ -32,9 +32,6 @@ from doctor.intake.stated import Stated, truth
 AT = "--host"
 _MAX_CHARS = 2000
 _MOST = 1024
-# Counts stand before or behind: "8x H100", "H100x8"; the x of RTX and TX belongs to the name.
-_BEFORE = re.compile(r"(\d{1,9})\s*[xX*]\s*(\S.*)")
-_BEHIND = re.compile(r"(.*\S)\s*(?<![tT])[xX*]\s*(\d{1,9})")
 _SYSTEMS = ("ubuntu", "debian", "rhel", "rocky", "almalinux", "centos", "fedora", "sles",
             "opensuse", "amzn", "openeuler", "kylin", "alpine", "windows", "macos")  # fmt: skip
 _ARCHS = ("x86_64", "aarch64", "ppc64le", "s390x", "riscv64")
@@ -103,17 +100,12 @@ def _add_card(line: _Line, text: str) -> None:
     if text.lower() in ("cpu", *_NO):
         line.report.setdefault("gpus", [])
         return
-    name, count = _counted(text)
-    if not 1 <= count <= _MOST:
-        raise UsageError(f"--host: {text[:60]!r}: from 1 to {_MOST} cards", _EXAMPLE)
-    line.cards.append({"name": name, "count": str(count)})
-
-
-def _counted(text: str) -> tuple[str, int]:
-    before, behind = _BEFORE.fullmatch(text), _BEHIND.fullmatch(text)
-    if before:
-        return before[2], int(before[1])
-    return (behind[1].strip(), int(behind[2])) if behind else (text, 1)
+    for part in apart(text):
+        name, count = counted(part)
+        count = 1 if count is None else count
+        if not 1 <= count <= _MOST:
+            raise UsageError(f"--host: {text[:60]!r}: from 1 to {_MOST} cards", _EXAMPLE)
+        line.cards.append({"name": name, "count": str(count)})
 
 
 def _read(line: _Line, key: str, value: str) -> None:

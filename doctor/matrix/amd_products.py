@@ -32,20 +32,33 @@ def row_of_pci(matrix: Matrix, pci_id: str) -> Claim | None:
 
 
 def row_of_product(matrix: Matrix, name: str) -> Claim | None:
-    """The row of a product by the longest of its names that the text holds."""
+    """The row of a product by the longest of its names that the text holds.
+
+    People leave out the family of a name: "7900XTX", "W7900" and "780M" are found under it.
+    """
     words = _words(name)
-    best, length = None, 0
-    for match in matrix.claims("rocm", "gpu") if words else ():
-        for product in match.claim.data.get("names", ()):
-            wanted = _words(str(product))
-            if len(wanted) > length and _holds(words, wanted):
-                best, length = match.claim, len(wanted)
-    return best
+    if not words:
+        return None
+    named = [
+        (_words(str(product)), match.claim)
+        for match in matrix.claims("rocm", "gpu")
+        for product in match.claim.data.get("names", ())
+    ]
+    named.sort(key=lambda item: -len(item[0]))
+    bare = words[1:] if words[0] in _MAKER else words
+    tried = (words, *([*family, *bare] for family in _FAMILIES))
+    held = (row for text in tried for product, row in named if _holds(text, product))
+    return next(held, None)
+
+
+_MAKER = ("amd", "radeon", "ati")
+_FAMILIES = (["rx"], ["radeon"], ["radeon", "pro"], ["instinct"])
 
 
 def _words(text: str) -> list[str]:
-    """Words in small letters, figures apart from the XT or XTX that follows them."""
-    return _WORDS.findall(re.sub(r"(?<=\d)(xtx|xt|gre)\b", r" \1", text.lower()))
+    """Words in small letters, figures apart from the RX before and the XT or XTX behind them."""
+    spaced = re.sub(r"(?<=\d)(xtx|xt|gre)\b", r" \1", text.lower().replace("_", " "))
+    return _WORDS.findall(re.sub(r"\b(rx|vega)(?=\d)", r"\1 ", spaced))
 
 
 def _holds(words: list[str], wanted: list[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from msgspec import Struct, field
@@ -129,8 +130,26 @@ def find_npu(rows: Iterable[Npu], name: str, soc: str, pci_id: str) -> Npu | Non
     found = [row for row in rows if not pci_id or pci_id.lower() in row.pci]
     for wanted in filter(None, (soc, name)):
         exact = [row for row in found if _chip(wanted) in _chips(row)]
-        found = exact or [row for row in found if any(p in wanted for p in row.products)]
+        found = exact or [row for row in found if is_of(row, wanted)]
     return found[0] if len({row.generation for row in found}) == 1 else None
+
+
+def is_of(row: Npu, text: str) -> bool:
+    """Tell whether a text that says more than a chip's name names it, or a product of it."""
+    plain = text.lower().removeprefix("huawei").strip()
+    is_part = len(plain) >= _TELLING and any(c.isdigit() for c in plain)
+    for product in map(str.lower, row.products):
+        if product in plain or (is_part and plain in product):
+            return True
+    return not _chips(row).isdisjoint(map(_chip, _CHIP.findall(text)))
+
+
+_TELLING = 7  # letters of a product's name that leave something out: "300I Duo"
+_CHIP = re.compile(
+    r"(?:310[BP]?\d?|910(?:[A-C]\d?C?(?:-1)?|_\d{4}| ?Pro ?[AB]| ?Premium ?A)?|950(?:PR|DT)?)"
+    r"(?![A-Z0-9])",
+    re.IGNORECASE,
+)
 
 
 def _chips(row: Npu) -> set[str]:
@@ -139,7 +158,7 @@ def _chips(row: Npu) -> set[str]:
 
 def _chip(name: str) -> str:
     """Compare chip names without the word Ascend, case and spaces."""
-    return name.lower().removeprefix("ascend").strip()
+    return name.lower().replace(" ", "").removeprefix("ascend")
 
 
 def find_distro(rows: Iterable[Distro], name: str, version: str) -> Distro | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
+from doctor.facts import ComputeCapability
 from doctor.matrix.model import Gpu
 
 # Words that tell no product from another.
@@ -28,22 +29,37 @@ _SYNONYMS = {"mobile": "laptop", "notebook": "laptop", "maxq": "max", "s": "supe
 _COUNT = re.compile(
     # Behind a name a count stands apart or follows a figure: the x of "gtx 970" is none.
     r"^\s*\d{1,3}\s*[x\u00d7*]\s*(?=[a-z])|"
-    r"(?:(?<=\d)\s*|(?<=[a-z])\s+)[x\u00d7*]\s*\d{1,3}\s*$"
+    r"(?:(?<=\d)\s*|(?<=[a-z])(?<!tegra)\s+)[x\u00d7*]\s*\d{1,3}\s*$"
 )
 _SLICE = re.compile(r"\bmig\b.*$|-\d{1,3}[abcq]\b|\b\d{1,2}g\.\d{1,3}gb\b")
 _GLUED = (
+    (re.compile(r"\b(tesla|nvidia|geforce|cmp)(?=[a-z]?\d)"), r"\1 "),
+    (re.compile(r"\b(\d{3,4}) ?ti ?s\b"), r"\1 ti super "),
     (re.compile(r"\b(rtx|gtx|quadro|titan)(?=[\da-z]*\d)"), r"\1 "),
     (re.compile(r"\b(\d{3,4})(ti|super|d|s)\b"), r"\1 \2 "),
     (re.compile(r"\b(\d{1,3})\s*(?:gib|gb|g)\b"), r"\1gb"),
 )
+# How people write a name otherwise than its maker does: tried in turn where it fits nothing.
+_NUMBER = r"(?:[5-9]|1[06]|[2-5]0)[1-9]0"  # of a GeForce: 750, 1080, 4090
+_OTHERWISE = (
+    (re.compile(r"(?<=\d0)s\b"), ""),  # four 4090s
+    (re.compile(rf"\b[rg]tx?[ -]?(?={_NUMBER}(?!\d))"), ""),  # GTX 3090, RTX 1080 Ti
+    (re.compile(r"\b([ahvptlkmb])[ -](?=\d{1,4}\b)"), r"\1"),  # A 100
+    (re.compile(r"\ba(?=\d{4}\b.*\bada\b)"), ""),  # RTX A6000 Ada
+)
+# What makers of boards add is left out: EVGA RTX 3090 FTW3, MSI GeForce RTX 4090 Suprim X.
+_CORE = re.compile(
+    rf"\b(?:[rg]tx?|geforce)[ -]?({_NUMBER}(?: ?(?:ti|super|d)\b)*)(?!\d)(?:.*\b(laptop|mobile)\b)?"
+)
 _WORD = re.compile(r"[a-z0-9]+")
 _MEMORY = re.compile(r"\d{1,3}gb")
+_NEAR = 0.12  # a driver shows less than the nominal size
 
 
 @lru_cache(maxsize=2048)
 def words(name: str) -> tuple[str, ...]:
     """The telling words of a GPU's name: no brand, count, slice or punctuation."""
-    text = _COUNT.sub(" ", name[:200].lower())
+    text = _COUNT.sub(" ", name[:200].lower().replace("_", " "))
     text = _SLICE.sub(" ", text)
     for pattern, spaced in _GLUED:
         text = pattern.sub(spaced, text)
@@ -76,7 +92,15 @@ class GpuIndex:
 
     def named(self, name: str) -> tuple[Gpu, ...]:
         """Products that the name may mean: one if it is exact, none if it fits none."""
-        asked = words(name)
+        found = self._as_written(words(name))
+        text = name[:200].lower().replace("_", " ")
+        for pattern, instead in () if found else _OTHERWISE:
+            text = pattern.sub(instead, text)
+            found = found or self._as_written(words(text))
+        core = None if found else _CORE.search(name[:200].lower())
+        return self._as_written(words(" ".join(filter(None, core.groups())))) if core else found
+
+    def _as_written(self, asked: tuple[str, ...]) -> tuple[Gpu, ...]:
         exact = self._exact.get(asked)
         if exact or not set(asked) - _FAMILY:
             return tuple(exact or ())
@@ -126,6 +150,21 @@ class GpuIndex:
         found = [item for item in found if not (item[1] & _VARIANT) - set(asked)] or found
         found = [item for item in found if soft <= item[1]] or found
         return tuple(gpu for gpu, _ in found)
+
+
+def like(
+    found: tuple[Gpu, ...], capability: ComputeCapability | None, memory_mib: int | None
+) -> tuple[Gpu, ...]:
+    """Of several products those that a capability and a memory fit; all if none does."""
+    if capability is not None:
+        found = tuple(gpu for gpu in found if gpu.capability == str(capability)) or found
+    if memory_mib:
+        size = memory_mib / 1024
+        fitting = (
+            gpu for gpu in found if gpu.memory_gb and abs(gpu.memory_gb - size) < _NEAR * size
+        )
+        found = tuple(fitting) or found
+    return found
 
 
 def _narrowed(found: tuple[Gpu, ...], subsystem: str) -> tuple[Gpu, ...]:

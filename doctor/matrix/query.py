@@ -12,7 +12,7 @@ from doctor.matrix.architectures import ModelDomain, ModelRow
 from doctor.matrix.catalogue import Cause, CauseDomain, Signature, SignatureDomain
 from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond
 from doctor.matrix.cuda_query import CudaQueries
-from doctor.matrix.gpu_names import GpuIndex
+from doctor.matrix.gpu_names import GpuIndex, like
 from doctor.matrix.launching import Launch, LaunchDomain, find_launch
 from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
@@ -159,12 +159,18 @@ class Matrix(CudaQueries, ThingQueries):
         return GpuIndex(self.gpus.gpus)
 
     def gpus_matching(self, device: Device) -> tuple[Gpu, ...]:
-        """Products that an NVIDIA device may be; its PCI id says more than its name."""
+        """Products that an NVIDIA device may be; its PCI id says more than its name.
+
+        Of several ("RTX 5000") those whose capability and memory are the device's own.
+        """
         if device.vendor != "nvidia":
             return ()
-        return self._gpu_index.find(
+        found = self._gpu_index.find(
             device.pci_id.value or "", device.subsystem.value or "", device.name.value or ""
         )
+        if len(found) > 1:
+            found = like(found, device.compute_capability.value, device.memory_mib.value)
+        return found
 
     def gpus_named(self, name: str) -> tuple[Gpu, ...]:
         """Products that a name may mean: "4090", "A100 80GB", "2x RTX 3090"."""

@@ -6,20 +6,33 @@ import re
 
 from doctor.facts import Device
 from doctor.matrix import Matrix
-from doctor.matrix.catalogue import Npu
+from doctor.matrix.catalogue import Npu, is_of
 from doctor.rules.engine import Case
 
-_CHIP = re.compile(r"(?<![\w])(310[BP]?\d?|910(?:[A-C]\d?C?(?:-1)?|_\d{4})?|950\w*)", re.IGNORECASE)
+_CHIP = re.compile(
+    r"(?<![a-z0-9_])(310[BP]?\d?|910(?: ?(?:Pro|Premium) ?[AB]|[A-C]\d?C?(?:-1)?|_\d{4})?|950\w*)",
+    re.IGNORECASE,
+)
+_NEAR = 0.05  # of a memory stated by its nominal size
 
 
 def chips(device: Device, matrix: Matrix) -> tuple[Npu, ...]:
-    """Rows that the device may be, by SoC name, npu-smi name or PCI id."""
+    """Rows that the device may be, by SoC name, npu-smi name or PCI id; of several by memory."""
     for text in _texts(device):
         rows = tuple(row for row in matrix.npus if text in _known(row))
         if rows:
-            return rows
+            return tuple(row for row in rows if _has_memory(row, device)) or rows
+    named = device.name.value or ""
+    rows = tuple(row for row in matrix.npus if named and is_of(row, named))
+    if rows:
+        return rows
     pci_id = (device.pci_id.value or "").lower()
     return tuple(row for row in matrix.npus if pci_id and pci_id in row.pci)
+
+
+def _has_memory(row: Npu, device: Device) -> bool:
+    size = device.memory_mib.value
+    return size is None or any(abs(known - size) < _NEAR * size for known in row.memory_mib)
 
 
 def _texts(device: Device) -> list[str]:
@@ -33,7 +46,7 @@ def _known(row: Npu) -> set[str]:
 
 
 def _plain(text: str) -> str:
-    return text.lower().removeprefix("ascend").strip(" _-")
+    return text.lower().removeprefix("ascend").strip(" _-").replace(" pro", "pro")
 
 
 def words(device: Device, matrix: Matrix) -> frozenset[str]:

@@ -20,7 +20,7 @@ from doctor.facts import (
     Version,
     seen,
 )
-from doctor.intake.devices import vendor_of
+from doctor.intake.card_names import vendor_of
 from doctor.intake.environment import environment, package
 from doctor.intake.stated import driver_version
 from doctor.probes.stated_version import version

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 
 from doctor.facts import UNSTATED, Device, Facts, Mig, Reading, seen
-from doctor.intake.devices import vendor_of
+from doctor.intake.card_names import vendor_of
 from doctor.probes.tool_text import reading
 
 AT = "nvidia-smi -L"
