@@ -46,9 +46,9 @@ def check(sources: Sources, engine: str = "", model: str = "") -> Report:
         # Judging nothing needs neither the judge nor the matrix, half the cost of a check.
         diagnosis = Diagnosis(Verdict.NOTHING_TO_JUDGE, ())
     else:
-        diagnosis = _judged(found.facts, engine, sources, model)
+        found, diagnosis, notes = _judged(found, engine, sources, model)
     if sources.image and not engine and not _image_holds_engine(found.facts):
-        diagnosis, notes = left_open(diagnosis), (_NO_ENGINE,)
+        diagnosis, notes = left_open(diagnosis), (*notes, _NO_ENGINE)
     return Report(found.facts, diagnosis, found.source, paths=sources.facts, notes=notes)
 
 
@@ -104,11 +104,24 @@ def _tagged_version(scope: Scope, matrix: Matrix) -> str:
     return (match.groupdict().get("version") or "") if match else ""
 
 
-def _judged(facts: Facts, engine: str, sources: Sources, model: str) -> Diagnosis:
+def _judged(
+    found: Gathered, engine: str, sources: Sources, model: str
+) -> tuple[Gathered, Diagnosis, tuple[str, ...]]:
+    """Judge the facts, or where an engine was asked about that they lack what it would bring."""
     from doctor.diagnose import diagnose
     from doctor.matrix import load_matrix
 
-    return diagnose(facts, load_matrix(), request_of(engine, sources, facts, model=model))
+    matrix = load_matrix()
+    request = request_of(engine, sources, found.facts, model=model)
+    if not request.version or request.scopes:
+        return found, diagnose(found.facts, matrix, request), ()
+    from doctor.supposed import supposed
+
+    with_it = supposed(found.facts, request, matrix)
+    if with_it is None:
+        return found, diagnose(found.facts, matrix, request), ()
+    facts, request, note = with_it
+    return Gathered(facts, found.source), diagnose(facts, matrix, request), (note,)
 
 
 def read_log(path: str, sources: Sources, engine: str = "") -> Report:

@@ -104,10 +104,14 @@ def _placed(read: Facts, host: Facts, matrix: Matrix) -> Iterator[Facts]:
     for scope in read.scopes:
         mine = tuple(work for work in read.workloads if work.scope == scope.id)
         on = replace(host, scopes=(), workloads=mine, logs=(), notes=(*host.notes, *read.notes))
-        yield _on_host(scope, on, python_of(host), matrix)
+        yield on_host(scope, on, matrix, python_of(host))
 
 
-def _on_host(scope: Scope, host: Facts, python: Reading[PythonInfo], matrix: Matrix) -> Facts:
+def on_host(
+    scope: Scope, host: Facts, matrix: Matrix, python: Reading[PythonInfo] | None = None
+) -> Facts:
+    """The host with that environment alone, and what the matrix knows of it; `python` is its own."""
+    python = python_of(host) if python is None else python
     base = tagged(scope.image.ref, matrix)
     if scope.kind == "venv":
         known = scope.python.value

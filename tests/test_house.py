@@ -34,6 +34,7 @@ LAYERS = (
     ("examine", "scanning"),
     ("planned_profile",),
     ("planned",),
+    ("supposed",),
     ("fitting", "diffing", "updating"),
     ("report",),
     ("gate", "planning"),
