@@ -110,7 +110,7 @@ def _placed(read: Facts, host: Facts, matrix: Matrix) -> Iterator[Facts]:
 def on_host(
     scope: Scope, host: Facts, matrix: Matrix, python: Reading[PythonInfo] | None = None
 ) -> Facts:
-    """The host with that environment alone, and what the matrix knows of it; `python` is its own."""
+    """The host with that environment alone, and what the matrix knows of it."""
     python = python_of(host) if python is None else python
     base = tagged(scope.image.ref, matrix)
     if scope.kind == "venv":
