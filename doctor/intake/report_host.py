@@ -44,6 +44,9 @@ _IOMMU = (
     ("off", re.compile(r"iommu[ =:]{1,3}(?:off|disabled|none)\b|\bno iommu\b", re.I)),
     ("translated", re.compile(r"(?:iommu|amd-vi|vt-d)[^;,.]{0,30}\btranslat|iommu=on\b", re.I)),
 )
+# Boards of four cards have no switch, nor have the desktop machines of that name.
+_NVSWITCH = re.compile(r"\bnv-?switch|\b[hd]gx\b(?![ -](?:spark|station)|.{0,12}\b4-gpu)", re.I)
+_NO_NVSWITCH = re.compile(r"\b(?:no|without|not|lacks?)\b[^,;.]{0,20}nv-?switch", re.I)
 _CUDA_OF_COMPAT = re.compile(r"cuda(?:-compat)?[-:](\d{1,2})[-.](\d{1,2})")
 _CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")
 
@@ -111,6 +114,13 @@ def _iommu(text: str) -> Reading[str]:
     return reading(found, "topology")
 
 
+def _nvswitch(text: str) -> Reading[int]:
+    """Whether a sentence about the topology has the cards joined by NVSwitch; not how many."""
+    if _NO_NVSWITCH.search(text):
+        return seen(0, "topology")
+    return seen(1, "topology", partial=True) if _NVSWITCH.search(text) else UNSTATED
+
+
 def _l4t(system: Stated) -> Reading[Version]:
     """L4T as people write it: "R36.4", "R39 2.1", "# R35 (release), REVISION: 4.1"."""
     match = _L4T.search(system.text("l4t").replace("(release)", ""))
@@ -154,6 +164,7 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
         libcuda=_compat(report, packages),
         cuda_driver_api=report.version("cuda_driver_api", width=2),
         fabric_manager=FabricManager(version=_or_package(UNSTATED, packages, "fabric_manager")),
+        nvswitch=_nvswitch(report.text("topology")),
         toolkits=_toolkits(report, packages),
         container_toolkit=_or_package(
             box.version("toolkit_version"), packages, "container_toolkit"

@@ -50,6 +50,10 @@ class CudaQueries:
         """The ptxas row of that major.minor."""
         return _of_minor(self.cuda.compilers, cuda)
 
+    def compilers_of(self, major: int | None) -> list[CompilerTargets]:
+        """The ptxas rows of a CUDA major, newest first."""
+        return [row for row in self.cuda.compilers if release(row.cuda)[0] == major]
+
     def ptx_ceiling(self, cuda: Version) -> tuple[int, int] | None:
         """The newest PTX ISA that CUDA version compiles, in ptxas as in its libcuda."""
         row = self.compiler(cuda)

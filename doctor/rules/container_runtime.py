@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from doctor.facts import ContainerEngine
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.decide import each, is_absent, missed
+from doctor.rules.decide import is_absent, missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu, wants_cpu
 from doctor.rules.image_facts import known_image
-from doctor.rules.settings import covering
-from doctor.rules.software import software
 
 TOOLKIT_DOMAIN = "nvidia-container-toolkit"
 _INSIDE = ("container", "image")
 _TOOLKIT_PARTS = re.compile(r"nvidia-container-(?:runtime\S*|cli)|libnvidia-container\S*")
-_GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/"
+GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/"
 _CONFIGURE = Remedy(
     action="let the toolkit write the engine's configuration, and restart the engine",
     commands=(
@@ -30,7 +28,7 @@ _CONFIGURE = Remedy(
 )
 
 
-def _container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
+def container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
     """The engine of a target that is a container; `NotApplicable` for anything else."""
     if case.scope.kind not in _INSIDE:
         raise NotApplicable("not a container")
@@ -60,7 +58,7 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if case.scope.kind in _INSIDE and lacks_part:
         yield _without_toolkit(case)
         return
-    box = _container_engine(case, matrix)
+    box = container_engine(case, matrix)
     if case.scope.devices_visible.value:
         raise NotApplicable("the container has devices")
     runtimes = box.runtimes.known("container_engine.runtimes")
@@ -79,7 +77,7 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
             Evidence(f"container toolkit {toolkit.value or 'not seen'}", toolkit.at),
         ),
         remedies=_remedies(is_configured=configured, is_absent=toolkit.is_absent),
-        sources=(_GUIDE,),
+        sources=(GUIDE,),
     )
 
 
@@ -88,7 +86,7 @@ def _without_toolkit(case: Case) -> Fault:
         message="NVIDIA's container toolkit is not installed",
         evidence=(Evidence(f"{TOOLKIT_DOMAIN} was not found", case.scope.absent.at),),
         remedies=_remedies(is_configured=False, is_absent=True),
-        sources=(_GUIDE,),
+        sources=(GUIDE,),
     )
 
 
@@ -114,7 +112,7 @@ def client_talks_to_desktop(case: Case, matrix: Matrix) -> Iterator[Fault]:
         GPUs of its own.
     Sources: Docker documentation, contexts; nvidia-container-toolkit issue 814.
     """
-    box = _container_engine(case, matrix)
+    box = container_engine(case, matrix)
     if case.facts.host.platform.value == "wsl2":
         raise NotApplicable("Docker Desktop has GPUs on WSL")
     context = box.context.known("container_engine.context")
@@ -131,39 +129,6 @@ def client_talks_to_desktop(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-@rule("CTR103", cause="container-runtime", severity=Severity.ERROR)
-def rootless_with_cgroups(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A rootless engine lets NVIDIA's runtime set device rules, for which it has no rights.
-
-    What: whether the engine runs without root, and the runtime's setting no-cgroups.
-    Why: only root may load the device filter of a control group: "bpf_prog_query
-        (BPF_CGROUP_DEVICE) failed: operation not permitted".
-    How to fix: set no-cgroups, or use CDI, which needs no such rules.
-    Silent when: the engine runs as root, or the setting is on.
-    Sources: NVIDIA Container Toolkit documentation, rootless mode.
-    """
-    box = _container_engine(case, matrix)
-    if box.rootless.known("container_engine.rootless") is False:
-        raise NotApplicable("the engine runs as root")
-    config = box.config.known("container_engine.config")
-    if config.get("nvidia-container-cli.no-cgroups", "false") != "true" and not box.cdi.value:
-        yield Fault(
-            message=f"{box.name} is rootless, and NVIDIA's runtime would set device rules",
-            evidence=(
-                Evidence("rootless", box.rootless.at),
-                Evidence("no-cgroups is not set", box.config.at),
-            ),
-            remedies=(
-                Remedy(
-                    "tell the runtime to leave control groups alone",
-                    ("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
-                    role="container_toolkit",
-                ),
-            ),
-            sources=(_GUIDE,),
-        )
-
-
 @rule("CTR104", cause="container-runtime", severity=Severity.ERROR)
 def cdi_of_another_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The CDI description names library files of another driver version.
@@ -175,7 +140,7 @@ def cdi_of_another_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: both agree, or there is no description.
     Sources: NVIDIA Container Toolkit documentation, CDI support.
     """
-    box = _container_engine(case, matrix)
+    box = container_engine(case, matrix)
     described = box.cdi_driver.present("container_engine.cdi_driver")
     if described is None:
         raise NotApplicable("no CDI description")
@@ -194,7 +159,7 @@ def cdi_of_another_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     role="container_toolkit",
                 ),
             ),
-            sources=(_GUIDE,),
+            sources=(GUIDE,),
         )
 
 
@@ -224,77 +189,13 @@ def no_device_nodes_inside(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Remedy("start it with its GPUs", ("docker run --gpus all ...",)),
                 Remedy("or through CDI", ("docker run --device nvidia.com/gpu=all ...",)),
             ),
-            sources=(_GUIDE,),
-        )
-
-
-@rule("CTR121", cause="cgroup-device-lost", severity=Severity.ERROR)
-def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The container has lost, or never got, the right to open its devices.
-
-    What: NVML's answer inside the container while the host's driver is loaded; and
-        versions of the container toolkit that break rootless engines.
-    Why: systemd rewrites the device rules of control groups when it reloads, and drops
-        those that NVIDIA's runtime had added: "Failed to initialize NVML: Unknown Error".
-    How to fix: start the container anew. To keep it from coming back: CDI, devices named
-        one by one, or the cgroupfs driver; or another version of the toolkit.
-    Silent when: NVML answers, or no driver is loaded on the host.
-    Sources: NVIDIA Container Toolkit documentation, troubleshooting; issue threads of it
-        (claims in the matrix).
-    """
-    if case.scope.kind != "container" and case.facts.host.platform.value != "container":
-        raise NotApplicable("not a container")
-    yield from each((lambda: _broken_toolkit(case, matrix), lambda: _nvml_refuses(case)))
-
-
-def _nvml_refuses(case: Case) -> Iterator[Fault]:
-    nvidia = case.facts.nvidia
-    if nvidia.nvml_error.is_absent or nvidia.driver.is_absent:
-        return
-    if nvidia.nvml_error.known("nvidia.nvml_error") == _NVML_UNKNOWN and nvidia.driver.is_known:
-        yield Fault(
-            message="NVML answers with an unknown error inside the container, "
-            "while the host's driver is loaded",
-            evidence=(
-                Evidence(f"NVML error {_NVML_UNKNOWN}", nvidia.nvml_error.at),
-                Evidence(f"driver {nvidia.driver.value}", nvidia.driver.at),
-            ),
-            remedies=(
-                Remedy("start the container anew", ("docker restart CONTAINER",)),
-                Remedy(
-                    "keep it from coming back: hand devices over through CDI",
-                    ("docker run --device nvidia.com/gpu=all ...",),
-                    role="container_toolkit",
-                ),
-            ),
-            sources=(_GUIDE + "latest/troubleshooting.html",),
-        )
-
-
-_NVML_UNKNOWN = 999
-
-
-def _broken_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    toolkit = case.facts.nvidia.container_toolkit
-    box = case.facts.container_engine.value
-    if toolkit.value is None or box is None or box.rootless.value is not True:
-        return
-    found = software(matrix, TOOLKIT_DOMAIN, toolkit.value, toolkit.at)
-    for match in covering(matrix, found, "known-bad", "rootless"):
-        yield Fault(
-            message=f"container toolkit {toolkit.value} and a rootless engine: {match.claim.text}",
-            evidence=(found.evidence, Evidence("rootless", box.rootless.at)),
-            remedies=(Remedy(match.claim.remedy, role="container_toolkit"),),
-            sources=tuple(match.claim.source),
-            extrapolated=match.extrapolated,
+            sources=(GUIDE,),
         )
 
 
 RULES: tuple[Rule, ...] = (
     no_gpu_runtime,
     client_talks_to_desktop,
-    rootless_with_cgroups,
     cdi_of_another_driver,
     no_device_nodes_inside,
-    rights_of_devices_lost,
 )

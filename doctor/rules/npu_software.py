@@ -67,7 +67,9 @@ def _paired(case: Case, matrix: Matrix) -> Iterator[Software]:
         found = engine(case, matrix)
     except NotApplicable:
         found = None
-    if found is not None and found.name in ASCEND_ENGINES and found.version is not None:
+    # A development build follows the CANN of its day.
+    is_release = found is not None and found.version is not None and found.is_public_build
+    if found is not None and found.name in ASCEND_ENGINES and is_release:
         yield found
     plugin = installed(case, matrix, "torch-npu")
     if plugin is not None and (found is None or found.name != "torch-npu"):
@@ -162,6 +164,8 @@ def _bases_differ(torch: Software, plugin: Software) -> bool:
 
 
 def _pins(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
+    if not found.is_public_build:
+        raise MissingFact(f"pins of {found.label}, a build of its own", Missing.NOT_STATED)
     for name in ("vllm", "torch", "torch-npu"):
         other = installed(case, matrix, name)
         specs = {row.pins.get(name, "") for row in found.rows}

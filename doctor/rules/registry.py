@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from doctor.rules import (
     container_image,
+    container_rights,
     container_runtime,
     cuda_code,
     cuda_libraries,
     cuda_major,
+    cuda_oldest,
     cuda_packages,
     cuda_parts,
     device_health,
@@ -57,6 +59,7 @@ from doctor.rules import (
     serving,
     serving_memory,
     serving_share,
+    split_memory,
     wsl_passthrough,
 )
 from doctor.rules.engine import Rule
@@ -84,11 +87,13 @@ RULES: tuple[Rule, ...] = (
     *device_links.RULES,
     *cuda_code.RULES,
     *cuda_parts.RULES,
+    *cuda_oldest.RULES,
     *native_code.RULES,
     *cuda_libraries.RULES,
     *cuda_packages.RULES,
     *cuda_major.RULES,
     *container_runtime.RULES,
+    *container_rights.RULES,
     *container_image.RULES,
     *rocm.RULES,
     *rocm_nodes.RULES,
@@ -111,6 +116,7 @@ RULES: tuple[Rule, ...] = (
     *model_source.RULES,
     *serving_memory.RULES,
     *serving_share.RULES,
+    *split_memory.RULES,
     *serving.RULES,
     *npu.RULES,
     *npu_driver_range.RULES,

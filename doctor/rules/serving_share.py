@@ -70,7 +70,10 @@ def _above_sound_share(case: Case, matrix: Matrix, fraction: float) -> Iterator[
         sound = match.claim.data.get("sound_up_to")
         if sound and fraction > float(sound):
             what = f"gpu_memory_utilization {fraction:g} leaves too little beside it"
-            yield _fraction_fault(case, what, Severity.WARNING, match.claim.source)
+            # A share that leaves something is doubtful only where somebody states the limit.
+            is_doubt = fraction < 1 and match.claim.confidence == "inferred"
+            level = Severity.INFO if is_doubt else Severity.WARNING
+            yield _fraction_fault(case, what, level, match.claim.source)
             return
 
 

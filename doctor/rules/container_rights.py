@@ -1,0 +1,116 @@
+"""Rights of containers over their devices: rootless engines, and device rules that were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.container_runtime import GUIDE, TOOLKIT_DOMAIN, container_engine
+from doctor.rules.decide import each
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import covering
+from doctor.rules.software import software
+
+
+@rule("CTR103", cause="container-runtime", severity=Severity.ERROR)
+def rootless_with_cgroups(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A rootless engine lets NVIDIA's runtime set device rules, for which it has no rights.
+
+    What: whether the engine runs without root, and the runtime's setting no-cgroups.
+    Why: only root may load the device filter of a control group: "bpf_prog_query
+        (BPF_CGROUP_DEVICE) failed: operation not permitted".
+    How to fix: set no-cgroups, or use CDI, which needs no such rules.
+    Silent when: the engine runs as root, or the setting is on. A warning where somebody
+        tells of a rootless engine and nothing of the setting, which is off by itself.
+    Sources: NVIDIA Container Toolkit documentation, rootless mode.
+    """
+    box = container_engine(case, matrix)
+    if box.rootless.known("container_engine.rootless") is False:
+        raise NotApplicable("the engine runs as root")
+    if any(_broken_toolkit(case, matrix)):
+        raise NotApplicable("this version of the toolkit is at fault, whatever is set")
+    is_told = box.rootless.at == "container" and not box.config.is_known and box.name == "docker"
+    config = {} if is_told else box.config.known("container_engine.config")
+    if config.get("nvidia-container-cli.no-cgroups", "false") != "true" and not box.cdi.value:
+        yield Fault(
+            message=f"{box.name} is rootless, and NVIDIA's runtime would set device rules",
+            evidence=(
+                Evidence("rootless", box.rootless.at),
+                Evidence("no-cgroups is not set", box.config.at),
+            ),
+            severity=Severity.WARNING if is_told else None,
+            remedies=(
+                Remedy(
+                    "tell the runtime to leave control groups alone",
+                    ("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
+                    role="container_toolkit",
+                ),
+            ),
+            sources=(GUIDE,),
+        )
+
+
+@rule("CTR121", cause="cgroup-device-lost", severity=Severity.ERROR)
+def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The container has lost, or never got, the right to open its devices.
+
+    What: NVML's answer inside the container while the host's driver is loaded; and
+        versions of the container toolkit that break rootless engines.
+    Why: systemd rewrites the device rules of control groups when it reloads, and drops
+        those that NVIDIA's runtime had added: "Failed to initialize NVML: Unknown Error".
+    How to fix: start the container anew. To keep it from coming back: CDI, devices named
+        one by one, or the cgroupfs driver; or another version of the toolkit.
+    Silent when: NVML answers, or no driver is loaded on the host.
+    Sources: NVIDIA Container Toolkit documentation, troubleshooting; issue threads of it
+        (claims in the matrix).
+    """
+    if case.scope.kind != "container" and case.facts.host.platform.value != "container":
+        raise NotApplicable("not a container")
+    yield from each((lambda: _broken_toolkit(case, matrix), lambda: _nvml_refuses(case)))
+
+
+def _nvml_refuses(case: Case) -> Iterator[Fault]:
+    nvidia = case.facts.nvidia
+    if nvidia.nvml_error.is_absent or nvidia.driver.is_absent:
+        return
+    if nvidia.nvml_error.known("nvidia.nvml_error") == _NVML_UNKNOWN and nvidia.driver.is_known:
+        yield Fault(
+            message="NVML answers with an unknown error inside the container, "
+            "while the host's driver is loaded",
+            evidence=(
+                Evidence(f"NVML error {_NVML_UNKNOWN}", nvidia.nvml_error.at),
+                Evidence(f"driver {nvidia.driver.value}", nvidia.driver.at),
+            ),
+            remedies=(
+                Remedy("start the container anew", ("docker restart CONTAINER",)),
+                Remedy(
+                    "keep it from coming back: hand devices over through CDI",
+                    ("docker run --device nvidia.com/gpu=all ...",),
+                    role="container_toolkit",
+                ),
+            ),
+            sources=(GUIDE + "latest/troubleshooting.html",),
+        )
+
+
+_NVML_UNKNOWN = 999
+
+
+def _broken_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    toolkit = case.facts.nvidia.container_toolkit
+    box = case.facts.container_engine.value
+    if toolkit.value is None or box is None or box.rootless.value is not True:
+        return
+    found = software(matrix, TOOLKIT_DOMAIN, toolkit.value, toolkit.at)
+    for match in covering(matrix, found, "known-bad", "rootless"):
+        yield Fault(
+            message=f"container toolkit {toolkit.value} and a rootless engine: {match.claim.text}",
+            evidence=(found.evidence, Evidence("rootless", box.rootless.at)),
+            remedies=(Remedy(match.claim.remedy, role="container_toolkit"),),
+            sources=tuple(match.claim.source),
+            extrapolated=match.extrapolated,
+        )
+
+
+RULES: tuple[Rule, ...] = (rootless_with_cgroups, rights_of_devices_lost)
