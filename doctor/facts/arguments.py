@@ -8,6 +8,8 @@ _NEUTRAL = {
     "tp": "tensor_parallel_size",
     "tp_size": "tensor_parallel_size",
     "tensor_parallel": "tensor_parallel_size",
+    "model_parallel_size": "tensor_parallel_size",
+    "mp_size": "tensor_parallel_size",
     "num_shard": "tensor_parallel_size",
     "pp": "pipeline_parallel_size",
     "pp_size": "pipeline_parallel_size",
@@ -35,6 +37,8 @@ _NEUTRAL = {
     "ngl": "n_gpu_layers",
     "gpu_layers": "n_gpu_layers",
     "num_gpu_layers": "n_gpu_layers",
+    "gpulayers": "n_gpu_layers",
+    "num_gpu": "n_gpu_layers",
     "fa": "flash_attn",
     "max_running_requests": "max_num_seqs",
 }

@@ -65,7 +65,8 @@ class EnginePool(Row, frozen=True, kw_only=True):
     `non_torch_gib` is what is charged outside of the tensor allocator on one device,
     `non_torch_ranks_gib` on several. Graphs take `graph_layer_gib` a layer after the pool,
     unless `graph_charged_gib` a layer is taken off the pool. `unchunked` schedules a whole
-    request at once below `long_context` tokens, `long_batched` tokens above.
+    request at once below `long_context` tokens, `long_batched` tokens above. Of latent
+    attention `latent_width` is the width at which each head is kept, 0 where the latent is.
     """
 
     engine: str
@@ -87,6 +88,7 @@ class EnginePool(Row, frozen=True, kw_only=True):
     batched_offline: int = 8192
     unchunked: bool = False
     long_context: int = 0
+    latent_width: int = 0
     long_batched: int = 0
     sliding_as_full: bool = False
     tiers: tuple[Tier, ...] = ()

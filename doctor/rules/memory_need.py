@@ -21,6 +21,10 @@ _FULL = 16
 # Methods of checkpoints that hold the bulk of their weights in the format of that name.
 _ONE_FORMAT = ("fp8", "mxfp4", "awq", "gptq")
 # Bits a weight that a method or a word in a model's name stands for.
+# Formats of GGUF are called by the bits of their blocks, to which scales come: half a bit, for
+# the improved ones (IQ) less.
+_GGUF = re.compile(r"(?<![a-z0-9])(i?)q([1-8])_(?:k(?:_[sml])?|0|1|s|m|x\w{1,2}|nl)", re.I)
+_SCALES = 0.43
 _BITS = (
     (4, re.compile(r"awq|gptq|int4|w4a|4[-_ ]?bit|nf4|bnb|mxfp4|nvfp4|fp4|q4_|exl2", re.I)),
     (8, re.compile(r"fp8|int8|w8a|8[-_ ]?bit|mxfp8|q8_", re.I)),
@@ -66,7 +70,7 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
 
 def checkpoint(case: Case, matrix: Matrix) -> Need | None:
     """All weights of the model together; None if model, size or format is not known."""
-    params, bits = _params(case, matrix), bits_per_weight(case, matrix)
+    params, bits = parameters(case, matrix), bits_per_weight(case, matrix)
     is_assumed = bits is None and _says_no_format(case, matrix)
     bits = 16 if is_assumed else bits
     if params is None or bits is None:
@@ -79,7 +83,7 @@ def checkpoint(case: Case, matrix: Matrix) -> Need | None:
         total = min(total, row.checkpoint_gib)
     return Need(
         total,
-        f"{params:g}e9 parameters at {bits} bits",
+        f"{params:g}e9 parameters at {bits:.3g} bits",
         is_assumed=is_assumed,
         is_exact=exact,
         is_published=published and not is_assumed,
@@ -96,9 +100,21 @@ def _says_no_format(case: Case, matrix: Matrix) -> bool:
     return is_free and not declared and not known and not _UNCLEAR.search(model_name(case))
 
 
-def _params(case: Case, matrix: Matrix) -> float | None:
+def parameters(case: Case, matrix: Matrix) -> float | None:
+    """Parameters in 10^9: of the published model, else as the name states them."""
     row = known_model(matrix, model_name(case))
     return row.params_b if row is not None and row.params_b else stated_size(model_name(case))
+
+
+def stated_bits(text: str, matrix: Matrix) -> float | None:
+    """Bits a weight that a name, a tag or a method tells, at least; None if it does not."""
+    block = _GGUF.search(text)
+    if block is not None:
+        known = (f for f in matrix.memory.weight_formats if f.key == block[0].lower())
+        row = next(known, None)
+        least = int(block[2]) + (0.0 if block[1] else _SCALES)
+        return float(row.bytes_per_weight) * 8 if row is not None else least
+    return next((bits for bits, words in _BITS[:2] if words.search(text)), None)
 
 
 def ranks_of(case: Case) -> int | None:
@@ -111,19 +127,19 @@ def ranks_of(case: Case) -> int | None:
     return len(case.devices)
 
 
-def bits_per_weight(case: Case, matrix: Matrix) -> int | None:
+def bits_per_weight(case: Case, matrix: Matrix) -> float | None:
     """Bits a weight from quantization, name and dtype; None where the format is unclear.
 
     16 bit is taken only if a dtype says so or the published checkpoint is known to have it.
     """
     stated = str(argument(case, "quantization")[0] or "")
     text = f"{stated} {model_name(case)}"
-    for bits, words in _BITS[:2]:
-        if words.search(text):
-            return bits
+    told = stated_bits(text, matrix)
+    if told is not None:
+        return told
     row = known_model(matrix, model_name(case))
     if row is not None and row.quantization and not stated:
-        return _published_bits(row, model_name(case))
+        return _published_bits(row, model_name(case), matrix)
     if _UNCLEAR.search(text) or (row is not None and row.quantization):
         return None
     dtype = str(argument(case, "dtype")[0] or "").lower()
@@ -132,12 +148,12 @@ def bits_per_weight(case: Case, matrix: Matrix) -> int | None:
     return 16 if row is not None or "16" in dtype or dtype == "half" else None
 
 
-def _published_bits(row: ModelRow, name: str) -> int | None:
+def _published_bits(row: ModelRow, name: str, matrix: Matrix) -> float | None:
     """Bits a weight of a checkpoint that is published quantized, where one format has all of it."""
     is_mixed = bool(row.weight_format) or row.quantization not in _ONE_FORMAT
     if is_mixed or row.repo.lower() != name.lower():
         return None
-    return next((bits for bits, words in _BITS[:2] if words.search(row.quantization)), None)
+    return stated_bits(row.quantization, matrix)
 
 
 def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:

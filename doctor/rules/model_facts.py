@@ -22,7 +22,9 @@ _DATED = re.compile(r"-(?:v0\.\d|2[0-9]{3}|0[0-9]{3})$")
 _SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?b(?![a-z0-9])", re.IGNORECASE)
 # Tokens, bytes and heads stay below this; what is above was not meant as a figure.
 _LARGEST = 10**15
-_EXPERTS = re.compile(r"\d+x\d+b", re.IGNORECASE)
+_EXPERTS = re.compile(r"(?<![\w.])(\d{1,3})x(\d{1,3}(?:\.\d{1,3})?)b(?![a-z0-9])", re.IGNORECASE)
+# Experts share attention and embeddings: Mixtral 8x7B has 46.7 of 56, 8x22B 141 of 176.
+_OF_EXPERTS = 0.8
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,10 @@ def plain_name(name: str) -> str:
 
 
 def stated_size(name: str) -> float | None:
-    """Parameters in 10^9 that a model's name states ("Qwen3-32B"); None if none or unclear."""
-    if _EXPERTS.search(name):
-        return None
+    """Parameters in 10^9 that a model's name states ("Qwen3-32B"), all experts; None if none."""
+    experts = _EXPERTS.search(name.replace("-", " ").replace("_", " "))
+    if experts is not None:
+        return int(experts[1]) * float(experts[2]) * _OF_EXPERTS
     sizes = [float(text) for text in _SIZE.findall(name.replace("-", " ").replace("_", " "))]
     return max(sizes) if sizes else None
 

@@ -28,7 +28,8 @@ _FULL = 0.97
 _POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
 _ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
 _FIGURE = re.compile(r"0?\.\d+|1(?:\.0*)?")
-_OFFLOAD = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
+# Arguments that keep part of the weights off the devices.
+OFFLOAD = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
 
 
 def _smallest(case: Case, matrix: Matrix) -> tuple[Device, float, bool]:
@@ -44,11 +45,15 @@ def _smallest(case: Case, matrix: Matrix) -> tuple[Device, float, bool]:
 def _need(case: Case, matrix: Matrix) -> Need:
     if case.workload is None or engine_name(case, matrix) not in _WHOLE_ON_DEVICE:
         raise NotApplicable("no engine that keeps all weights on the device")
-    if any(argument(case, name)[0] for name in _OFFLOAD):
+    kept = number(case, "cpu_offload_gb") or 0.0
+    if any(argument(case, name)[0] for name in OFFLOAD) and not kept:
         raise NotApplicable("weights are partly off the device")
     need = weights(case, matrix)
     if need is None:
         raise MissingFact("size of the model", Missing.NOT_STATED)
+    if kept and not need.is_measured:
+        how = f"{need.how}, {kept:g} of them in host memory"
+        return replace(need, gib=max(need.gib - kept, 0.0), total_gib=0.0, how=how)
     return need
 
 

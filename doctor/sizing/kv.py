@@ -24,7 +24,8 @@ class KvPlan:
     `tp`, `pp` and `dcp` are ranks that share heads, layers and tokens; `block` the tokens of
     a block, `spare_blocks` those that a window needs beyond its tokens; `batched` the most
     tokens computed at once; `sliding_as_full` keeps all tokens of sliding layers;
-    `latent_values` keeps values beside keys of latent attention.
+    `latent_values` keeps values beside keys of latent attention, `latent_width` is that of
+    each head's keys and values where an engine keeps them in full instead.
     """
 
     format: KvFormat
@@ -36,6 +37,7 @@ class KvPlan:
     batched: int = 0
     sliding_as_full: bool = True
     latent_values: bool = False
+    latent_width: int = 0
 
 
 def plain_kv_bytes(
@@ -48,6 +50,9 @@ def plain_kv_bytes(
 def layer_bytes(model: Model, plan: KvPlan, kind: str = "full") -> Fraction:
     """Bytes that one layer of that kind keeps of one token on one rank; raises MissingFact."""
     each = Fraction(plan.format.bytes_per_element)
+    if model.latent is not None and plan.latent_width:
+        ours = -(-need(model.heads, "attention heads of the model") // plan.tp)
+        return ours * 2 * plan.latent_width * each
     if model.latent is not None and not model.expands_latent:
         return _latent_bytes(model, plan)
     heads = need(model.kv_heads, "KV heads of the model")

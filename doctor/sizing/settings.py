@@ -90,6 +90,7 @@ class Serving:
             block=self.block,
             batched=self.batched,
             sliding_as_full=self.row is None or self.row.sliding_as_full,
+            latent_width=self.row.latent_width if self.row else 0,
         )
 
 

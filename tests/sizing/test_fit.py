@@ -79,6 +79,17 @@ def test_latent_attention_is_not_divided_by_ranks() -> None:
     assert llama == [131072, 16384, 16384]
 
 
+def test_latent_attention_was_kept_in_full_by_older_releases() -> None:
+    """vllm-project/vllm#10927 prints 5373 blocks of 16 tokens in 35.42 GiB before the change."""
+    lite = _model("deepseek-ai/DeepSeek-V2-Lite")
+    old, new = (
+        _ask(lite, H100, version=text, max_model_len=8192).token for text in ("0.6.4", "0.7.3")
+    )
+    assert old is not None
+    assert old == pytest.approx(35.42 * GIB / (5373 * 16), rel=0.001)
+    assert new == 31104
+
+
 def test_ranks_beyond_kv_heads_hold_copies() -> None:
     eight, sixteen = (_ask(LLAMA8, *(H100,) * n, tensor_parallel_size=n).weights for n in (8, 16))
     assert eight is not None
