@@ -20,11 +20,15 @@ _CONFIG_KEYS = frozenset(
         "architectures",
         "head_dim",
         "hidden_size",
+        "intermediate_size",
+        "moe_intermediate_size",
+        "num_experts",
         "model_type",
         "num_attention_heads",
         "num_hidden_layers",
         "num_key_value_heads",
         "quantization_config",
+        "text_config",
         "vocab_size",
     }
 )

@@ -69,7 +69,8 @@ class ModelRow(Row, frozen=True, kw_only=True):
     sliding, chunked, linear, mamba2, mlp, moe (the last two keep nothing); empty means that
     all are full. `window` and `chunk` are in tokens, `global_*` those of full layers where
     they differ from sliding ones, `gated` marks an output gate beside the queries.
-    `checkpoint_gib` is the size of the published weight files, duplicates included.
+    `checkpoint_gib` is the size of the published weight files, duplicates included. `padded`
+    says that its maker widens the dense part to whole groups before it is quantized.
     """
 
     repo: str
@@ -104,6 +105,7 @@ class ModelRow(Row, frozen=True, kw_only=True):
     linear: Linear | None = None
     state_space: StateSpace | None = None
     checkpoint_gib: float | None = None
+    padded: bool = False
 
 
 class ModelDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
