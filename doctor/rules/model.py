@@ -23,7 +23,9 @@ from doctor.rules.settings import (
 )
 from doctor.rules.software import Software, engine
 
-_DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+_DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32",
+           "float8": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "fp8_e4m3": "fp8",
+           "fp8_e5m2": "fp8", "e4m3": "fp8"}  # fmt: skip
 _UNSET = ("", "none", "auto", "null", "default")
 # "30B-A3B": the parameters that are active of a mixture of experts.
 _ACTIVE = re.compile(r"\d+b-a\d+(?:\.\d+)?b", re.IGNORECASE)
@@ -207,6 +209,7 @@ def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: platform checks of the engines (rows in the matrix).
     """
     word, at = word_of(case, "dtype")
+    word = word.removeprefix("torch.")
     dtype = _DTYPES.get(word, word)
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
