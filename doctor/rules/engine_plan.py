@@ -9,6 +9,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.image_facts import known_image
 from doctor.rules.software import Software, engine
 
 
@@ -73,7 +74,8 @@ def plan_of_other_version(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not pairs:
         raise MissingFact("version of the plan", Missing.NOT_STATED)
     for name, text in pairs:
-        here = found.version if name == found.name else _installed(case, name)
+        own = found.version if name == found.name else _installed(case, name)
+        here = own or _in_image(case, matrix, name)
         built = Version.maybe(text)
         if here is not None and built is not None and built.same_as(here) is False:
             yield Fault(
@@ -120,6 +122,14 @@ def _plan_evidence(case: Case, what: str) -> Evidence:
 def _installed(case: Case, name: str) -> Version | None:
     package = case.scope.package(name)
     return package.version if package else None
+
+
+def _in_image(case: Case, matrix: Matrix, name: str) -> Version | None:
+    """The version that an image of known contents holds."""
+    row = known_image(case.scope, matrix)
+    if row is None:
+        return None
+    return Version.maybe(row.extra.get("version" if name == row.engine else name))
 
 
 RULES = (plan_for_other_card, plan_of_other_version)
