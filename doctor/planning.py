@@ -29,7 +29,10 @@ def check_plans(sources: Sources, plans: Plans, engine: str = "", model: str = "
     judged = [_judged(facts, sources, engine, model, matrix) for facts in found.hosts]
     targets = tuple(target for diagnosis in judged for target in diagnosis.targets)
     if not targets:
-        raise UsageError(f"{' '.join(found.paths)}: nothing in it is to be installed or started")
+        raise UsageError(
+            f"{' '.join(found.paths)}: nothing in it is to be installed or started",
+            "name a file that installs an engine",
+        )
     facts = _together(host.facts, found.hosts)
     words = ", ".join(scope.id for scope in facts.scopes)
     return Report(

@@ -66,6 +66,7 @@ def command(
     asked = service.asked(profile)
     desk = desk_for(asked)
     if resume:
+        _expect_no_more(bool(plan_file or check or service.lock or service.offline))
         outcome = desk.resume(asked.target, asked.service)
     else:
         prepared = _prepared(asked, desk, plan_file)
@@ -75,6 +76,16 @@ def command(
         outcome = desk.apply(prepared)
     click.echo(render_json(outcome) if form == "json" else render_text(outcome), nl=False)
     ctx.exit(int(outcome.exit_code))
+
+
+def _expect_no_more(has_more: bool) -> None:
+    """Raise UsageError if something is asked for that a run which is taken up does not heed."""
+    from doctor.errors import UsageError
+
+    if has_more:
+        raise UsageError(
+            "--resume goes on with what was planned", "leave --plan, --check, --lock, --offline out"
+        )
 
 
 def _prepared(asked: Asked, desk: Desk, plan_file: str) -> Prepared:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from doctor.cli.finite import Finite
-from doctor.cli.records import Command, as_one
+from doctor.cli.records import Command, as_one, only_with
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,7 +161,7 @@ class Shown:
 
 def on_sources(command: Command) -> Command:
     """Add the options that say what is judged, as one `named`."""
-    return as_one(command, "named", Named, _NAMED)
+    return as_one(only_with("image", "image_limit")(command), "named", Named, _NAMED)
 
 
 def with_gates(command: Command) -> Command:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from doctor.cli.finite import Finite
-from doctor.cli.records import Command, as_one
+from doctor.cli.records import Command, as_one, only_with
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,9 +89,11 @@ _BATCHES = (
 
 def on_a_fleet(command: Command) -> Command:
     """Add --inventory, --limit, --forks, --host-limit and --keep, as one `fleet`."""
-    return as_one(command, "fleet", FleetOptions, _OPTIONS)
+    checked = only_with("inventory", "limit", "forks", "host_limit", "keep")(command)
+    return as_one(checked, "fleet", FleetOptions, _OPTIONS)
 
 
 def in_batches(command: Command) -> Command:
     """Add --serial, --drain and --undrain, as one `batches`."""
-    return as_one(command, "batches", Batches, _BATCHES)
+    checked = only_with("inventory", "serial", "drain", "undrain")(command)
+    return as_one(checked, "batches", Batches, _BATCHES)

@@ -15,6 +15,8 @@ from doctor.errors import DoctorError, ExitCode, UsageError
 # What a machine answers that is full, failing, read-only or closed: no fault of doctor.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.ESTALE)
 _REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+# What no file can be called, or nothing leads to: a name that was given.
+_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
 _OF_THE_MACHINE = (*_FULL, *_REFUSED, errno.EAGAIN)
 
 
@@ -88,10 +90,13 @@ def _failed(fault: OSError) -> ExitCode:
     """What the machine refuses is said; any other error of the system is a bug."""
     if "temporary directory" in str(fault.strerror):
         _say("no folder for temporary files can be written", "make room, or name one: TMPDIR=/PATH")
+    elif fault.errno in _NO_NAME and fault.filename is not None:
+        _say(f"{os.fsdecode(fault.filename)[:200]}: {fault.strerror}", "name another path")
+        return ExitCode.USAGE
     elif fault.errno not in _OF_THE_MACHINE:
         return _bug()
     elif fault.filename is None:
-        _say(f"cannot write the output: {fault.strerror}")
+        _say(f"cannot write the output: {fault.strerror}", "make room, or send it elsewhere")
     else:
         _say(f"{os.fsdecode(fault.filename)}: {fault.strerror}", "mend that, then try again")
     return ExitCode.FAILED

@@ -12,6 +12,7 @@ from doctor.cli.fleet_verbs import ask_fleet, orders_for
 from doctor.cli.provisioning import ServiceOptions, on_a_locked_service, say
 
 if TYPE_CHECKING:
+    from doctor.provision.asked import Asked
     from doctor.provision.plan import Plan
 
 
@@ -54,7 +55,9 @@ def command(
     if fleet.inventory:
         orders = orders_for("plan", profile, fleet, service, write_lock)
         ask_fleet(ctx, orders, fleet, form, verbose)
-    plan = prepare(read_order(service.asked(profile), say), load_matrix()).plan
+    asked = service.asked(profile)
+    _expect_driver(write_lock, asked)
+    plan = prepare(read_order(asked, say), load_matrix()).plan
     if write_lock:
         _write_lock(plan, write_lock)
     style = terminal_style(sys.stdout, verbose)
@@ -62,8 +65,16 @@ def command(
     ctx.exit(int(ExitCode.NO if plan.blockers else ExitCode.OK))
 
 
+def _expect_driver(write_lock: str, asked: Asked) -> None:
+    """Raise UsageError for a lock of a driver where none is asked for."""
+    from doctor.errors import UsageError
+
+    if write_lock and not asked.wants_driver:
+        raise UsageError("this plan has no driver to lock", "stack locks: doctor profile lock")
+
+
 def _write_lock(plan: Plan, path: str) -> None:
-    """Write the driver's packages by hash; raises UsageError for a plan without a driver."""
+    """Write the driver's packages by hash; raises UsageError if the plan names none."""
     from pathlib import Path
 
     from doctor.errors import UsageError

@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from doctor.cli.records import only_with
+
 
 @click.group("profile")
 def command() -> None:
@@ -31,6 +33,7 @@ def list_profiles(as_json: bool) -> None:
 @click.option("--emit", type=click.Choice(["compose", "k8s"]), help="What an orchestrator runs.")
 @click.option("--lock", default="", metavar="FILE", help="The stack.lock with its image's digest.")
 @click.option("--image", default="", metavar="REF", help="With --emit: one that doctor built.")
+@only_with("emit", "lock", "image")
 def show(name: str, as_json: bool, emit: str | None, lock: str, image: str) -> None:
     """Print a profile in full, with the keys that it leaves at their defaults.
 

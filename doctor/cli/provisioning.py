@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from doctor.cli.records import Command, as_one
+from doctor.cli.records import Command, as_one, only_with
 
 if TYPE_CHECKING:
     from doctor.provision.asked import Asked
@@ -60,12 +60,13 @@ class ServiceOptions:
 
 def on_a_service(command: Command) -> Command:
     """Add --user, --on, --ssh-config and --driver, as one `service`."""
-    return as_one(command, "service", ServiceOptions, _OPTIONS)
+    return as_one(only_with("on", "ssh_config")(command), "service", ServiceOptions, _OPTIONS)
 
 
 def on_a_locked_service(command: Command) -> Command:
     """The same with --lock, --offline and --busy."""
-    return as_one(command, "service", ServiceOptions, (*_OPTIONS, *_LOCK))
+    checked = only_with("on", "ssh_config")(command)
+    return as_one(checked, "service", ServiceOptions, (*_OPTIONS, *_LOCK))
 
 
 def desk_for(asked: Asked) -> Desk:

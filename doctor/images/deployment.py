@@ -115,7 +115,10 @@ def _rows(profile: Profile, matrix: Matrix, program: str) -> tuple[ContainerRun,
     access = matrix.containers.access_of(profile.accelerator.vendor, program)
     if run is None or access is None:
         vendor = profile.accelerator.vendor
-        raise UsageError(f"how {program} shows {vendor} devices to a container is not known")
+        raise UsageError(
+            f"how {program} shows {vendor} devices to a container is not known",
+            "name another accelerator.vendor, or write the file by hand",
+        )
     return run, access
 
 

@@ -47,7 +47,9 @@ def build(target: str) -> int:
                 archive.writestr(member, _source_of(name, path), zipfile.ZIP_DEFLATED)
     size = os.path.getsize(target)
     if size > SIZE_LIMIT:
-        raise UsageError(f"{target} has {size} bytes; the limit is {SIZE_LIMIT}")
+        raise UsageError(
+            f"{target} has {size} bytes; the limit is {SIZE_LIMIT}", "reinstall llm-doctor"
+        )
     os.chmod(target, 0o755)  # noqa: S103 - a program for everyone
     return size
 

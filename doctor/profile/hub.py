@@ -94,7 +94,9 @@ def pin_model(hub: Hub, wish: Wish) -> LockedModel:
     try:
         return msgspec.convert(data, LockedModel)
     except msgspec.ValidationError as fault:
-        raise RemoteError(f"{name} at {asked}: the hub's list is strange: {fault}") from None
+        raise RemoteError(
+            f"{name} at {asked}: the hub's list is strange: {fault}", "is HF_ENDPOINT a hub?"
+        ) from None
 
 
 def wanted_files(names: Iterable[str], form: str, pick: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -199,7 +201,10 @@ def _go_on(hub: Hub, path: str, file: LockedFile, part: Path, progress: Progress
                 raise _refused(reply, path.partition("/resolve/")[0], file.name)
             _pour(reply, kept, file, progress)
         if kept.tell() != file.size:
-            raise RemoteError(f"{file.name}: cut off at {kept.tell()} of {file.size} bytes")
+            raise RemoteError(
+                f"{file.name}: cut off at {kept.tell()} of {file.size} bytes",
+                "try again: it goes on there",
+            )
 
 
 def _pour(reply: Reply, kept: BinaryIO, file: LockedFile, progress: Progress) -> None:
@@ -208,7 +213,9 @@ def _pour(reply: Reply, kept: BinaryIO, file: LockedFile, progress: Progress) ->
         try:
             block = reply.stream.read(min(_BLOCK, left))
         except (OSError, http.client.HTTPException) as fault:
-            raise RemoteError(f"{file.name}: cut off: {fault}") from None
+            raise RemoteError(
+                f"{file.name}: cut off: {fault}", "try again: it goes on there"
+            ) from None
         if not block:
             return
         kept.write(block)

@@ -192,7 +192,9 @@ def _pour(door: Repository, layer: Part, file: BinaryIO, progress: Progress) -> 
                     progress(layer.digest, file.tell() - start, layer.size)
             if file.tell() - start == layer.size:
                 break
-            raise RemoteError(f"{layer.digest}: cut off at {file.tell() - start} bytes")
+            raise RemoteError(
+                f"{layer.digest}: cut off at {file.tell() - start} bytes", "try again"
+            )
         except RemoteError:
             if not left:
                 raise

@@ -200,7 +200,10 @@ class Repository:
         if reply.status == 404:
             return RemoteError(f"{named}: the registry has no such image", "check name and tag")
         said = _object(body).get("errors") or body.decode("utf-8", "replace")
-        return RemoteError(f"{named}: the registry answers {reply.status}: {str(said)[:200]}")
+        return RemoteError(
+            f"{named}: the registry answers {reply.status}: {str(said)[:200]}",
+            "try again, or ask who runs it",
+        )
 
 
 def _for_platform(manifest: dict[str, Any], arch: str, reference: Reference) -> str:

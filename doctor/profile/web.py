@@ -20,6 +20,7 @@ from doctor.errors import RemoteError, UsageError
 
 TIMEOUT_S = 30.0
 _HOPS = 6
+_STRANGE = "whose address is it, and does a proxy answer in its place?"
 _MOVED = frozenset({301, 302, 303, 307, 308})
 
 
@@ -55,7 +56,7 @@ class Reply:
         except (OSError, http.client.HTTPException) as fault:
             raise RemoteError(f"{_shown(self.url)}: cut off: {fault}", "try again") from None
         if len(data) > limit:
-            raise RemoteError(f"{_shown(self.url)}: answers more than {limit} bytes")
+            raise RemoteError(f"{_shown(self.url)}: answers more than {limit} bytes", _STRANGE)
         return data
 
 
@@ -70,12 +71,14 @@ def opened(call: Call) -> Iterator[Reply]:
                 yield reply
                 return
             if call.data is not None:
-                raise RemoteError(f"{_shown(url)}: leads elsewhere with what was sent to it")
+                raise RemoteError(
+                    f"{_shown(url)}: leads elsewhere with what was sent to it", _STRANGE
+                )
             passed = {**reply.headers, **passed}
             onward = _joined(url, reply.headers["location"])
         secret = secret if _may_follow(url, onward) else ""
         url = onward
-    raise RemoteError(f"{_shown(call.url)}: leads round in circles")
+    raise RemoteError(f"{_shown(call.url)}: leads round in circles", _STRANGE)
 
 
 def get(call: Call, limit: int) -> tuple[Reply, bytes]:
@@ -121,7 +124,7 @@ def _may_follow(url: str, onward: str) -> bool:
     """Whether a secret may go along. Raises RemoteError for a way out of TLS."""
     old, new = split(url), split(onward)
     if (old.scheme, new.scheme) == ("https", "http"):
-        raise RemoteError(f"{_shown(url)}: leads to {_shown(onward)}, without TLS")
+        raise RemoteError(f"{_shown(url)}: leads to {_shown(onward)}, without TLS", _STRANGE)
     return (old.scheme, old.netloc) == (new.scheme, new.netloc)
 
 
@@ -140,7 +143,7 @@ def _joined(url: str, onward: str) -> str:
     try:
         return urljoin(url, onward)
     except ValueError as fault:
-        raise RemoteError(f"{_shown(url)}: leads to no address: {fault}") from None
+        raise RemoteError(f"{_shown(url)}: leads to no address: {fault}", _STRANGE) from None
 
 
 def _reason(fault: Exception) -> str:

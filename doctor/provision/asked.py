@@ -81,6 +81,8 @@ def read_order(asked: Asked, say: Callable[[str], None]) -> Order:
     """Turn options into an order. Raises UsageError."""
     if asked.wants_driver:
         return _driver_order(asked, say)
+    if asked.busy:
+        raise UsageError("--busy is for a change of the driver", "add --driver, or leave it out")
     profile, target = find_profile(asked.profile), asked.target
     if not asked.user and target.kind == LOCAL and os.getuid() != 0:
         raise UsageError("a system service needs root", "use --user, or become root")

@@ -85,7 +85,9 @@ def container_of(
     """The container, and the whole command line. Raises UsageError."""
     run = matrix.containers.run_of(profile.engine.name)
     if run is None:
-        raise UsageError(f"how {profile.engine.name} runs in an image is not known")
+        raise UsageError(
+            f"how {profile.engine.name} runs in an image is not known", "use install.method: venv"
+        )
     made = _Box(profile, launch, setting, run, _access(profile, setting, matrix))
     words = (*setting.client, "run", *made.options(), setting.image, *made.command)
     says = made.inspected()

@@ -17,7 +17,7 @@ from doctor.facts import Facts
 from doctor.provision.driver.sets import DriverState
 from doctor.provision.goal import FileRecord, Goal
 from doctor.provision.npu.sets import NpuState
-from doctor.provision.target import LOCAL, Target
+from doctor.provision.target import LOCAL, NOISE, Target
 from doctor.resources import resource
 
 REMOTE_PYTHON = "/usr/bin/python3"
@@ -171,7 +171,7 @@ def parse_state(answer: object) -> State:
     try:
         return msgspec.convert(answer, State)
     except msgspec.ValidationError as fault:
-        raise RemoteError(f"the machine's answer cannot be understood: {fault}") from None
+        raise RemoteError(f"the machine's answer cannot be understood: {fault}", NOISE) from None
 
 
 def _ask(target: Target, question: dict[str, Any]) -> object:
@@ -182,7 +182,7 @@ def _ask(target: Target, question: dict[str, Any]) -> object:
     try:
         return json.loads(target.run(command, source, PROBE_S))
     except (ValueError, RecursionError):
-        raise RemoteError(f"{target.name}: python3 there did not answer in JSON") from None
+        raise RemoteError(f"{target.name}: python3 there did not answer in JSON", NOISE) from None
 
 
 def read_facts(target: Target) -> Facts:

@@ -17,6 +17,8 @@ from pathlib import Path
 from doctor.errors import RemoteError, UsageError
 
 LOCAL, SSH, DOCKER = "local", "ssh", "docker"
+# What to do about an answer that is no answer of the program that was sent.
+NOISE = "does its login print something, or is its python3 a wrapper? try ssh HOST python3 -V"
 _ADDRESS = re.compile(
     r"(?P<kind>ssh|docker)://(?:(?P<user>[A-Za-z0-9_][\w.-]{0,63})@)?"
     r"(?P<host>[A-Za-z0-9][\w.-]{0,253})(?::(?P<port>[0-9]{1,5}))?"
@@ -60,12 +62,19 @@ class Target:
                 self.command(argv), input=data, capture_output=True, timeout=limit_s, check=False
             )
         except FileNotFoundError as fault:
-            raise RemoteError(f"{self.name}: {fault.filename} is not installed here") from None
+            raise RemoteError(
+                f"{self.name}: {fault.filename} is not installed here", "install it on this machine"
+            ) from None
         except subprocess.TimeoutExpired:
-            raise RemoteError(f"{self.name}: no answer within {limit_s:g} s") from None
+            raise RemoteError(
+                f"{self.name}: no answer within {limit_s:g} s",
+                "is the machine up, and reached without a question?",
+            ) from None
         if answer.returncode:
             said = answer.stderr.decode("utf-8", "replace").strip()[-800:]
-            raise RemoteError(f"{self.name}: {argv[0]} ended with {answer.returncode}: {said}")
+            raise RemoteError(
+                f"{self.name}: {argv[0]} ended with {answer.returncode}: {said}", "try that by hand"
+            )
         return answer.stdout
 
     def inventory(self, python: str) -> dict[str, object]:

@@ -51,6 +51,8 @@ def _of_stack(found: Resolution, form: str) -> str:
     try:
         model = msgspec.convert({"source": source, "id": named}, Model)
     except msgspec.ValidationError:
-        raise UsageError(f"--model {named[:120]!r} is no name of a model") from None
+        raise UsageError(
+            f"--model {named[:120]!r} is no name of a model", "--model Qwen/Qwen3-8B"
+        ) from None
     profile = parse_profile(text, "the stack")
     return of_profile(msgspec.structs.replace(profile, model=model), "", form, "", notes)

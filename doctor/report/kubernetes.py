@@ -87,7 +87,10 @@ def _resources(found: Deployment) -> dict[str, Any]:
     if found.vendor == "cpu":
         return {}
     if not found.access.resource:
-        raise UsageError(f"what Kubernetes calls a device of {found.vendor} is not known")
+        raise UsageError(
+            f"what Kubernetes calls a device of {found.vendor} is not known",
+            "--emit compose can be written",
+        )
     return {"limits": {found.access.resource: str(max(found.devices, 1))}}
 
 

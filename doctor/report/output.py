@@ -77,7 +77,9 @@ def emit(text: str) -> None:
         # What is left in the buffer must not be tried again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if not isinstance(fault, BrokenPipeError):
-            raise DoctorError(f"cannot write the output: {fault.strerror}") from None
+            raise DoctorError(
+                f"cannot write the output: {fault.strerror}", "make room, or send it elsewhere"
+            ) from None
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -213,7 +213,10 @@ def with_settings(config: dict[str, Any], settings: Mapping[str, Any]) -> dict[s
         for part in way:
             node = _inside(node, part, place)
         if not isinstance(node, dict):
-            raise LaunchError(f"the engine's configuration has no {place}")
+            raise LaunchError(
+                f"the engine's configuration has no {place}",
+                "is it another release than the profile means?",
+            )
         node[last] = value
     return copy
 

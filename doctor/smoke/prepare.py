@@ -176,7 +176,10 @@ def _write_config(prepared: Prepared, folder: Path) -> Path:
     ]
     source = next((path for path in sources if path.is_file()), None)
     if source is None or source.stat().st_size > _CONFIG_LIMIT:
-        raise LaunchError(f"no configuration of {prepared.plan.row.engine} at {sources[0]}")
+        raise LaunchError(
+            f"no configuration of {prepared.plan.row.engine} at {sources[0]}",
+            "install the engine there, or name its place: --python PATH",
+        )
     try:
         config = json.loads(source.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as fault:

@@ -19,7 +19,9 @@ def write_record(path: str, record: Record) -> None:
     try:
         write_named(path, json.dumps({"schema": SCHEMA, **asdict(record)}, indent=1) + "\n")
     except OSError as fault:
-        raise UsageError(f"cannot write {path[:200]}: {fault.strerror}") from None
+        raise UsageError(
+            f"cannot write {path[:200]}: {fault.strerror}", "name another file"
+        ) from None
 
 
 def read_record(path: str) -> Record:
@@ -27,7 +29,9 @@ def read_record(path: str) -> Record:
     try:
         data = json.loads(read_named(path, _LIMIT))
     except OSError as fault:
-        raise UsageError(f"cannot read {path[:200]}: {fault.strerror}") from None
+        raise UsageError(
+            f"cannot read {path[:200]}: {fault.strerror}", "doctor smoke URL --record F"
+        ) from None
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:

@@ -121,5 +121,7 @@ def _log_path(keep_log: str, engine: str, folder: Path) -> Path:
     try:
         Path(keep_log).mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise UsageError(f"--keep-log {keep_log[:200]}: {fault.strerror}") from None
+        raise UsageError(
+            f"--keep-log {keep_log[:200]}: {fault.strerror}", "name another folder"
+        ) from None
     return Path(keep_log).absolute() / name

@@ -18,7 +18,7 @@ from doctor.provision.driver.holding import DAEMON, MANAGED
 from doctor.provision.driver.sets import Change, DriverState, Package, Simulation
 from doctor.provision.goal import Goal, ManagedFile
 from doctor.provision.survey import FileState, State
-from doctor.provision.target import LOCAL, Target
+from doctor.provision.target import LOCAL, NOISE, Target
 from doctor.resources import resource
 
 _PYTHON = "/usr/bin/python3"
@@ -182,7 +182,10 @@ def settle(target: Target) -> None:
     """Wait until no package manager is at work there. Raises RemoteError if one does not end."""
     answer = ask(target, {"ask": "settle", "limit_s": _SETTLE_S}, _SETTLE_S + 60)
     if answer["running"]:
-        raise RemoteError(f"{target.name}: a package manager has been at work for {_SETTLE_S:g} s")
+        raise RemoteError(
+            f"{target.name}: a package manager has been at work for {_SETTLE_S:g} s",
+            "let it end, then try again",
+        )
 
 
 def probe_path() -> Path:
@@ -210,7 +213,7 @@ def ask(target: Target, question: dict[str, Any], limit_s: float) -> dict[str, A
     try:
         there: dict[str, Any] = json.loads(target.run(command, source, limit_s))
     except (ValueError, RecursionError):
-        raise RemoteError(f"{target.name}: python3 there did not answer in JSON") from None
+        raise RemoteError(f"{target.name}: python3 there did not answer in JSON", NOISE) from None
     return there
 
 
@@ -218,4 +221,4 @@ def _read(answer: object, form: type[Survey]) -> Survey:
     try:
         return msgspec.convert(answer, form)
     except msgspec.ValidationError as fault:
-        raise RemoteError(f"the machine's answer cannot be understood: {fault}") from None
+        raise RemoteError(f"the machine's answer cannot be understood: {fault}", NOISE) from None

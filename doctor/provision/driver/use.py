@@ -14,7 +14,7 @@ from doctor.errors import RemoteError
 from doctor.facts import Facts
 from doctor.matrix import Matrix
 from doctor.provision.driver.sets import ADOPTED, DriverSet
-from doctor.provision.target import Target
+from doctor.provision.target import NOISE, Target
 from doctor.resources import resource
 
 _PYTHON = "/usr/bin/python3"
@@ -59,4 +59,6 @@ def read_use(target: Target, wanted: DriverSet, facts: Facts, matrix: Matrix) ->
     try:
         return msgspec.json.decode(answer, type=Use)
     except msgspec.DecodeError as fault:
-        raise RemoteError(f"{target.name}: its answer cannot be understood: {fault}") from None
+        raise RemoteError(
+            f"{target.name}: its answer cannot be understood: {fault}", NOISE
+        ) from None
