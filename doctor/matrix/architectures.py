@@ -108,8 +108,19 @@ class ModelRow(Row, frozen=True, kw_only=True):
     padded: bool = False
 
 
+class ListedModels(Row, frozen=True, kw_only=True):
+    """Names of models by architecture, where nothing else is known of them.
+
+    A name is written without owner, number format and tuning, in small letters.
+    """
+
+    group: str
+    architectures: dict[str, tuple[str, ...]]
+
+
 class ModelDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Models by repository."""
+    """Models by repository, and names of which only the architecture is known."""
 
     as_of: str
     models: tuple[ModelRow, ...] = ()
+    listed: tuple[ListedModels, ...] = ()

@@ -93,6 +93,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "kv_formats": ("key",),
     "launches": ("engine", "since"),
     "lengths": ("key",),
+    "listed": ("group",),
     "models": ("repo",),
     "npus": ("key",),
     "package_families": ("name",),

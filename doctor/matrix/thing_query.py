@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from doctor.matrix.architectures import ModelDomain
 from doctor.matrix.catalogue import (
     ContainerImage,
     Distro,
@@ -53,6 +54,17 @@ class ThingQueries:
         """What an Xid number of the kernel log means."""
         domain: XidDomain = self._read("xid")
         return next((row for row in domain.xids if row.number == number), None)
+
+    @cached_property
+    def listed_models(self) -> dict[str, str]:
+        """Architectures by the plain name of models of which nothing else is known."""
+        domain: ModelDomain = self._read("models")
+        return {
+            name: architecture
+            for group in domain.listed
+            for architecture, names in group.architectures.items()
+            for name in names
+        }
 
     @cached_property
     def images(self) -> tuple[ContainerImage, ...]:

@@ -15,6 +15,7 @@ from doctor.rules.model_facts import architecture_names, stated_architectures
 from doctor.rules.settings import fold
 from doctor.rules.software import Software, admits, engine, installed, shared_pin, software
 
+_BORROWED = "model-config"  # architectures whose configuration the engine takes from Transformers
 _PLUGINS = {"vllm-ascend": "vllm"}
 # Class names of transformers; types and names of files are too free to say that one is unknown.
 _CLASS = re.compile(r"[A-Z]\w*For(?:CausalLM|ConditionalGeneration)")
@@ -90,14 +91,17 @@ def _transformers(
 ) -> Iterator[Software]:
     """The transformers beside the engine, unless the engine brings the model's configuration.
 
-    It does where it lists the model and asks for no newer transformers than this.
+    It does where it lists the model and asks for no newer transformers than this, unless the
+    matrix says that it takes the configuration from there.
     """
     found = installed(case, matrix, "transformers")
     if found is None or found.version is None:
         return
     pin = shared_pin(serving, "transformers")
     is_asked_for = bool(pin) and admits(pin, found.version) is True
-    if not (is_asked_for and _lists(matrix, serving, names)):
+    folded = {fold(name) for name in names}
+    is_borrowed = any(fold(m.claim.key) in folded for m in matrix.claims(serving.name, _BORROWED))
+    if is_borrowed or not (is_asked_for and _lists(matrix, serving, names)):
         yield found
 
 

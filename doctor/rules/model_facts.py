@@ -141,10 +141,10 @@ def known_model(matrix: Matrix, name: str) -> ModelRow | None:
 
 def plain_name(name: str) -> str:
     """A model's name without owner, quantization and tuning: what fixes its shape."""
-    base = _DATED.sub("", name.rpartition("/")[2].partition(" (")[0].lower().strip())
+    base = name.rpartition("/")[2].partition(" (")[0].lower().strip()
     previous = ""
     while base != previous:
-        previous, base = base, _VARIANT.sub("", base)
+        previous, base = base, _VARIANT.sub("", _DATED.sub("", base))
     return base.removeprefix("meta-").replace(" ", "-").replace("_", "-")
 
 
@@ -172,7 +172,7 @@ def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     """Names by which the model's architecture may be listed: from config, matrix, arguments."""
     names = stated_architectures(case)
     row = known_model(matrix, model_name(case))
-    names += [row.architecture] if row is not None else []
+    names += [row.architecture] if row is not None else _listed(matrix, model_name(case))
     types = [model_type(name) for name in names if name.endswith(_CLASS_ENDS)]
     names += [*types, *(name.replace("_", "") for name in types)]  # GGUF writes qwen3_vl as qwen3vl
     named = model_name(case)
@@ -183,6 +183,12 @@ def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     families = [_SIZED.sub("", text) for text in plain if _SIZED.search(text)]
     families += [text.replace("-", "") for text in families]
     return [*names, *([typed[1]] if typed else []), *plain, *families]
+
+
+def _listed(matrix: Matrix, name: str) -> list[str]:
+    """The architecture of a model of which the matrix knows no more than that."""
+    found = matrix.listed_models.get(plain_name(name)) if name else None
+    return [found] if found else []
 
 
 def stated_architectures(case: Case) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, NotApplicable
 
+_OPEN_PIN = re.compile(r"\*|>=?[^,]*")
 # Local labels of builds that follow the public release: others were built by someone else.
 _PUBLIC_LABELS = ("", "cpu", "empty")
 
@@ -166,7 +168,9 @@ def _narrowed_by_torch(found: Software, case: Case) -> Software:
     torch = torch_version(case)
     if torch is None or not torch.is_exact or found.name == "torch":
         return found
-    fitting = tuple(row for row in found.rows if _admits_torch(row, torch))
+    # A pin without an upper bound admits every later torch: it tells nothing beside others.
+    bounded = [row for row in found.rows if not _OPEN_PIN.fullmatch(row.pins.get("torch", ""))]
+    fitting = tuple(row for row in bounded or found.rows if _admits_torch(row, torch))
     return Software(found.name, None, fitting or found.rows, at=found.at)
 
 
