@@ -180,7 +180,7 @@ def request_of(engine: str, sources: Sources, facts: Facts, **args: object) -> R
     stated = tuple((key, value) for key, value in args.items() if value not in (None, ""))
     from doctor.diagnose import Request  # a host with nothing to judge needs no judge
 
-    return Request(_scopes(sources, facts), name, version, stated, _model(name, sources, args))
+    return Request(named_scopes(sources, facts), name, version, stated, _model(name, sources, args))
 
 
 def _model(engine: str, sources: Sources, args: dict[str, object]) -> Reading[dict[str, Any]]:
@@ -223,8 +223,11 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
 
 
-def _scopes(sources: Sources, facts: Facts) -> tuple[str, ...]:
-    """Ids of the scopes that the named Pythons belong to; the image's if one was named."""
+def named_scopes(sources: Sources, facts: Facts) -> tuple[str, ...]:
+    """Ids of the scopes that the named Pythons belong to; the image's if one was named.
+
+    Raises UsageError for a Python that is none.
+    """
     if sources.image:
         return (f"image:{sources.image}",)
     if not sources.pythons:

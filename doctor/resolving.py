@@ -17,6 +17,7 @@ from doctor.stack.model import Ask, Resolution
 from doctor.stack.resolve import resolve
 
 _ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]{0,60}?)\s*((?:[<>=!~].*)?)")
+_METHOD = re.compile(r"[A-Za-z0-9][\w.-]{0,60}", re.ASCII)
 _FILES = (".json", ".gguf", ".safetensors")
 
 
@@ -54,6 +55,9 @@ def ask_of(question: Question, facts: Facts, matrix: Matrix) -> Ask:
         if question.model.endswith(".gguf"):
             args["quantization"] = "gguf"
     if question.quantization:
+        if not _METHOD.fullmatch(question.quantization):
+            named = f"--quantization {question.quantization[:60]!r} is no method"
+            raise UsageError(named, "write it as the engine does: awq, gptq, fp8 ...")
         args["quantization"] = question.quantization
     return Ask(
         engine=name,

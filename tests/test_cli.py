@@ -71,6 +71,7 @@ MISTAKES = (
     *(f"fit m --gpu H100 {word} nan" for word in ("--memory-gib", "--utilization")),
     *("check --limit a", "check --keep /x", "check --image-limit 9", "profile show x --lock y"),
     *(f"apply x --user {word} 1" for word in ("--limit", "--drain", "--serial", "--ssh-config")),
+    *(f"record x --root {HOSTS} --python {path}" for path in ("/nonexistent", "/")),
     *("apply x --user --resume --check", "plan llamacpp-cpu --user --write-lock x"),
     *("plan llamacpp-cpu --user --busy", f"plan x --offline {LONG}", f"check --root {LONG}"),
     *("matrix query foo", "matrix show foo", "matrix query vllm [/foo]", "matrix"),

@@ -22,10 +22,16 @@ def command(folder: str, root: str, python: tuple[str, ...]) -> None:
       doctor record ./report
       doctor check --facts ./report/facts.json
     """
-    from doctor.examine import Sources, host_of
+    from doctor.examine import Sources, host_of, named_scopes
     from doctor.probes.collect import Options
     from doctor.probes.recording import record
     from doctor.report.output import emit
 
-    record(host_of(Sources(root=root)), folder, Options(pythons=python))
+    sources = Sources(root=root, pythons=python)
+    record(
+        host_of(sources),
+        folder,
+        Options(pythons=python),
+        lambda facts: named_scopes(sources, facts),
+    )
     emit(f"{folder} holds the recorded host; its facts are in {Path(folder, 'facts.json')}\n")

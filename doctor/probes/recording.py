@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from typing import Any, Optional
 
 from doctor.errors import UsageError
@@ -31,15 +32,23 @@ _NAME_A_FOLDER = "name a folder that can be made"
 _PROCESS = re.compile(r"/proc/(\d+)(?:/|$)")
 
 
-def record(host: Host, folder: str, options: Optional[Options] = None) -> Facts:
+def record(
+    host: Host,
+    folder: str,
+    options: Optional[Options] = None,
+    expect: Optional[Callable[[Facts], object]] = None,
+) -> Facts:
     """Collect the facts of a host and write it down, with its facts as facts.json.
 
-    What was begun is removed if it cannot be finished. Raises UsageError if the folder is
-    not empty or cannot be written.
+    `expect` raises where they are not what was asked for, before anything is written. What was
+    begun is removed if it cannot be finished. Raises UsageError if the folder is not empty or
+    cannot be written.
     """
     existed = _is_empty_folder(folder)
     recorder = RecordingHost(host)
     facts = collect(recorder, options or Options())
+    if expect is not None:
+        expect(facts)
     scrubber = Scrubber(
         host.environ().get("HOME", ""),
         (host.read_text("/proc/sys/kernel/hostname").value or "").strip(),

@@ -240,3 +240,11 @@ def test_figures_are_recorded_and_compared(tmp_path: Path, doctor: Doctor) -> No
         other = doctor(url, "--expect", str(file))
     assert other.returncode == 1
     assert "outside-band" in other.stdout
+
+
+def test_figures_that_were_not_taken_are_missed(tmp_path: Path, doctor: Doctor) -> None:
+    file = tmp_path / "figures.json"
+    with StandIn("") as url:
+        done = doctor(url, "--record", str(file))
+    assert "none are recorded or compared" in done.stderr
+    assert not file.exists()

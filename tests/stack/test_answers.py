@@ -64,6 +64,35 @@ def test_a_b300_is_never_offered_cu126(spec: str) -> None:
     assert all(stack.torch_build not in ("cu126", "cu118") for stack in proven(found))
 
 
+# -- what nobody knows -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "lmdeploy"])
+@pytest.mark.parametrize("method", ["nonsense", "awq9", "x_y.z"])
+def test_a_method_that_is_on_no_record_is_not_proven(engine: str, method: str) -> None:
+    line = VENDORS["nvidia"]
+    assert wire(engine, "--host", line)["verdict"] == "ok"
+    found = wire(engine, "--host", line, "--quantization", method, "--no-unlocks")
+    assert found["verdict"] == "possible"
+    assert all(offer["lacks"] for offer in (found["stack"], *found["alternatives"]))
+
+
+@pytest.mark.parametrize("method", ["²", "$(id)", "x" * 300, "a@b", "--x", "awq fp8", "\x1b"])
+def test_a_method_that_is_no_word_is_refused(method: str) -> None:
+    with pytest.raises(UsageError, match="is no method"):
+        command.main(["vllm", "--host", VENDORS["cpu"], f"--quantization={method}"], "doctor",
+                     standalone_mode=False)  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "said"), [
+    ("nobody/nothing", True), ("Qwen/Qwen3-32B", False), ("qwen3-32b", False), ("", False),
+])  # fmt: skip
+def test_a_model_that_is_not_known_is_said(model: str, said: bool) -> None:
+    words = ("--model", model) if model else ()
+    found = wire("vllm", "--host", VENDORS["nvidia"], "--no-unlocks", *words)
+    assert any("nothing is known of the model" in note for note in found["notes"]) is said
+
+
 # -- aims ------------------------------------------------------------------------
 
 
