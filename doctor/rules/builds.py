@@ -122,24 +122,31 @@ def engine_build(case: Case, matrix: Matrix) -> CudaBuild | None:
     )
 
 
-def lowest_build(case: Case, matrix: Matrix, default: bool = False) -> CudaBuild | None:
+def lowest_build(
+    case: Case, matrix: Matrix, default: bool = False, recent: bool = False
+) -> CudaBuild | None:
     """The lowest CUDA for which any listed release of an engine of unknown version is built.
 
-    `default` leaves out builds that a plain install does not bring.
+    `default` leaves out builds that a plain install does not bring, `recent` the oldest tenth
+    of the releases, which nobody is likely to mean.
     """
     found = engine(case, matrix)
     domain = matrix.engine(found.name)
     if found.version is not None or domain is None or found.name == "torch":
         return None
-    known = [(as_cuda(row.cuda or ""), row) for row in domain.releases]
+    rows = domain.releases[: -(len(domain.releases) // 10) or None] if recent else domain.releases
+    known = [(as_cuda(row.cuda or ""), row) for row in rows]
     if not default:
-        known += [(cuda, row) for row in domain.releases for _, cuda in cuda_variants(row)]
+        known += [(cuda, row) for row in rows for _, cuda in cuda_variants(row)]
     listed = [(cuda, row) for cuda, row in known if cuda is not None]
     if not listed:
         return None
     cuda, row = min(listed, key=lambda pair: pair[0].low)
     what = "default build of a release" if default else "release"
-    fact = Evidence(f"no listed {what} of {found.name} is for less than CUDA {cuda}", "matrix")
+    since = f" from {rows[-1].version} on" if recent else ""
+    fact = Evidence(
+        f"no listed {what} of {found.name}{since} is for less than CUDA {cuda}", "matrix"
+    )
     return CudaBuild(found.name, None, cuda, fact, assumed=True, sources=tuple(row.source))
 
 

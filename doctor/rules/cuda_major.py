@@ -14,7 +14,7 @@ from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
 from doctor.rules.decide import each, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.software import engine
+from doctor.rules.software import admits, engine, shared_pin, software
 from doctor.rules.source_tree import next_release
 
 _SUFFIXED = re.compile(r"nvidia-([a-z-]+)-cu(\d{2})")
@@ -149,6 +149,13 @@ def _packaged(case: Case, matrix: Matrix, torch: CudaBuild, name: str) -> Iterat
     cuda = stated or (build.cuda if build else None)
     if cuda is None or cuda.major == torch.cuda.major:
         return
+    if (
+        build is not None
+        and build.assumed
+        and torch.assumed
+        and _is_pinned_away(matrix, build, torch)
+    ):
+        return  # the other major follows from the wrong torch, which its own rule names
     fact = (
         build.evidence if build else Evidence(f"{name} is built for {case.scope.built_for[name]}")
     )
@@ -156,6 +163,12 @@ def _packaged(case: Case, matrix: Matrix, torch: CudaBuild, name: str) -> Iterat
     fault = _mismatch(build.label if build else name, f"CUDA {cuda}", fact, torch, sources)
     is_doubtful = build is not None and build.assumed and _may_be_any_build(case, matrix)
     yield replace(fault, severity=Severity.WARNING) if is_doubtful else fault
+
+
+def _is_pinned_away(matrix: Matrix, build: CudaBuild, torch: CudaBuild) -> bool:
+    """Tell whether the package's release refuses this version of torch."""
+    pin = shared_pin(software(matrix, build.package, build.version), "torch")
+    return bool(pin) and torch.version is not None and admits(pin, torch.version) is False
 
 
 def _may_be_any_build(case: Case, matrix: Matrix) -> bool:

@@ -65,8 +65,8 @@ def _below_every_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     offered = level(case, matrix)
     if offered is None or not offered.cuda.is_exact:
         return
-    for default in (False, True):
-        build = builds.lowest_build(case, matrix, default)
+    for default, recent in ((False, False), (True, False), (True, True)):
+        build = builds.lowest_build(case, matrix, default, recent)
         if build is None or compat.may_be_brought(case, build.cuda, matrix):
             continue
         found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)

@@ -9,7 +9,7 @@ from doctor.facts import Device, seen
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
-from doctor.rules.engine import Case, Fault
+from doctor.rules.engine import Case, Fault, Severity
 from doctor.rules.memory_need import CLEAR, Need, memory_evidence, ranks_of
 from doctor.rules.model_facts import argument, count, known_model, model_name
 from doctor.sizing.prediction import Fit, Prediction
@@ -24,6 +24,10 @@ def request_exceeds(
     if found is not None and found.verdict is not Fit.UNCERTAIN:
         if found.verdict is Fit.DOES_NOT and found.pool_high is not None:
             yield _predicted_fault(case, matrix, found, room[0])
+        return
+    if found is not None and _most_likely_not(found):
+        fault = _predicted_fault(case, matrix, found, room[0])
+        yield replace(fault, severity=Severity.WARNING)
         return
     row = known_model(matrix, model_name(case))
     length = count(case, "max_model_len")
@@ -43,6 +47,14 @@ def request_exceeds(
             sources=row.source,
             subject=device.id,
         )
+
+
+def _most_likely_not(found: Prediction) -> bool:
+    """Only the far end of what the pool may be would hold the request."""
+    pool, high, request = found.pool, found.pool_high, found.request
+    if pool is None or high is None or request is None or not found.has_pool_model:
+        return False
+    return request > (pool + high) / 2
 
 
 def _predicted_fault(case: Case, matrix: Matrix, found: Prediction, device: Device) -> Fault:
