@@ -19,10 +19,14 @@ _ENGINE = re.compile(
 )
 
 
+_RUNTIMES = re.compile(r"^ ?Runtimes: (?=[^\n]{0,200}\brunc\b)[\w. -]{3,200}$", re.MULTILINE)
+
+
 def looks_like(text: str) -> bool:
-    """Tell by fields that only the daemon has."""
+    """Tell by fields that only the daemon has; the row of its runtimes is enough."""
     return (
-        ("Server Version:" in text and "Cgroup Driver:" in text)
+        _RUNTIMES.search(text) is not None
+        or ("Server Version:" in text and "Cgroup Driver:" in text)
         or ('"ServerVersion"' in text and '"CgroupDriver"' in text)
         or _ENGINE.search(text) is not None
     )
@@ -32,7 +36,7 @@ def parse(text: str) -> Facts:
     """The engine, its runtimes and context; system and memory of its host."""
     if '"ServerVersion"' in text:
         told = _json(text)
-    elif "Server Version:" in text:
+    elif "Server Version:" in text or _RUNTIMES.search(text):
         told = _text(text)
     else:
         match = _ENGINE.search(text)

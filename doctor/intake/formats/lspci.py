@@ -15,6 +15,13 @@ _FUNCTION = re.compile(
     r"([^\n]{1,200}) \[([0-9a-f]{4}:[0-9a-f]{4})\]",
     re.MULTILINE,
 )
+# Without -nn the product stands in brackets: "NVIDIA Corporation GA102 [GeForce RTX 3090]".
+_NAMED = re.compile(
+    r"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?:VGA compatible|3D|Display) "
+    r"controller: (NVIDIA Corporation|Advanced Micro Devices, Inc\. \[AMD/ATI\]) "
+    r"[^\n\[]{0,80}\[([^\n\]]{3,80})\](?! ?\[)(?: \(rev \w{1,4}\))?[ \t]*$",
+    re.MULTILINE,
+)
 _SUBSYSTEM = re.compile(r"^\tSubsystem: [^\n]{0,200}\[([0-9a-f]{4}:[0-9a-f]{4})\]", re.MULTILINE)
 _DRIVER = re.compile(r"^\tKernel driver in use: ([\w-]{1,40})", re.MULTILINE)
 _PREFIX = {"nvidia": "gpu", "amd": "gpu", "intel": "gpu", "ascend": "npu"}
@@ -22,7 +29,8 @@ _PREFIX = {"nvidia": "gpu", "amd": "gpu", "intel": "gpu", "ascend": "npu"}
 
 def looks_like(text: str) -> bool:
     """Tell by a line with class and ids in brackets."""
-    return "]: " in text and _FUNCTION.search(text) is not None
+    numbered = "]: " in text and _FUNCTION.search(text) is not None
+    return numbered or _NAMED.search(text) is not None
 
 
 @dataclass(frozen=True)
@@ -42,11 +50,27 @@ def parse(text: str) -> Facts:
     for item in listed:
         if item.function.vendor:
             devices.append(_device(item, devices))
+    devices = devices or _named(text[:LIMIT])
     whole = "Host bridge" in text or "PCI bridge" in text
     return Facts(
         nvidia=NvidiaFacts(nvswitch=seen(switches, AT) if switches or whole else UNSTATED),
         devices=seen(tuple(devices), AT, partial=not whole) if devices or whole else UNSTATED,
     )
+
+
+def _named(text: str) -> list[Device]:
+    """Accelerators by the names that lspci prints where it was not asked for numbers."""
+    rows = list(_NAMED.finditer(text))[:256]
+    return [
+        Device(
+            id=f"gpu{number}",
+            vendor="nvidia" if row[2].startswith("NVIDIA") else "amd",
+            index=number,
+            pci=seen(row[1] if row[1].count(":") == 2 else f"0000:{row[1]}", "lspci"),
+            name=seen(row[3].partition(" / ")[0], "lspci"),
+        )
+        for number, row in enumerate(rows)
+    ]
 
 
 def _functions(text: str) -> list[_Listed]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.facts import FabricManager, Facts, NvidiaFacts, Version, seen
+from doctor.facts import FabricManager, Facts, Missing, NvidiaFacts, Version, missing, seen
 from doctor.probes import nvidia_driver
 from doctor.probes.tool_text import reading
 
@@ -20,7 +20,11 @@ _FABRIC = re.compile(
     r"[ \t]{1,12}Active: (\w{1,20})"
 )
 _FABRIC_VERSION = re.compile(r"Fabric Manager version is ?: ?(\d[\d.]{1,20})")
+_NO_FABRIC = re.compile(
+    r"^Unit nvidia-fabricmanager(?:\.service)? could not be found", re.MULTILINE
+)
 MARKS = (
+    "nvidia-fabricmanager",
     "NVRM version:",
     "NVIDIA Container ",
     "cli-version: ",
@@ -36,6 +40,7 @@ def looks_like(text: str) -> bool:
         or _TOOLKIT.search(text) is not None
         or "nvidia-fabricmanager.service" in text
         or _FABRIC_VERSION.search(text) is not None
+        or _NO_FABRIC.search(text) is not None
     )
 
 
@@ -51,7 +56,9 @@ def parse(text: str) -> Facts:
             module_flavour=nvidia_driver.parse_flavour(loaded) if loaded else reading(None, _PROC),
             container_toolkit=reading(Version.maybe(toolkit.rstrip(".")), "nvidia-ctk --version"),
             fabric_manager=FabricManager(
-                version=reading(
+                version=missing(Missing.NOT_THERE, "systemctl status")
+                if _NO_FABRIC.search(text)
+                else reading(
                     Version.maybe(fabric[1].rstrip(".")) if fabric else None, "fabricmanager"
                 ),
                 active=reading(active[1] == "active" if active else None, "systemctl status"),

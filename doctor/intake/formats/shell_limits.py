@@ -12,22 +12,27 @@ _FILES = re.compile(r"^open files[^\n(]{0,40}\([^\n)]{0,20}-n\) (\d{1,18}|unlimi
 _LOCKED = re.compile(
     r"^max locked memory[^\n(]{0,40}\(kbytes, -l\) (\d{1,18}|unlimited)", re.MULTILINE
 )
+# `ulimit -n` and `ulimit -l` after a prompt, with the answer below.
+_ASKED_FILES = re.compile(r"\bulimit -n[ \t]*\n(\d{1,18}|unlimited)[ \t]*$", re.MULTILINE)
+_ASKED_LOCKED = re.compile(r"\bulimit -l[ \t]*\n(\d{1,18}|unlimited)[ \t]*$", re.MULTILINE)
 _UNLIMITED = -1
-MARKS = ("open files", "max locked memory")
+MARKS = ("open files", "max locked memory", "ulimit -")
 
 
 def looks_like(text: str) -> bool:
-    """Tell by one of its two rows."""
-    return _FILES.search(text) is not None or _LOCKED.search(text) is not None
+    """Tell by one of its two rows, or by the answer to one of them."""
+    patterns = (_FILES, _LOCKED, _ASKED_FILES, _ASKED_LOCKED)
+    return any(pattern.search(text) is not None for pattern in patterns)
 
 
 def parse(text: str) -> Facts:
     """Limits of open files and of locked memory."""
-    return Facts(host=HostFacts(limits=Limits(_limit(_FILES, text), _limit(_LOCKED, text))))
+    files = _limit((_FILES, _ASKED_FILES), text)
+    return Facts(host=HostFacts(limits=Limits(files, _limit((_LOCKED, _ASKED_LOCKED), text))))
 
 
-def _limit(pattern: re.Pattern[str], text: str) -> Reading[int]:
-    match = pattern.search(text)
+def _limit(patterns: tuple[re.Pattern[str], ...], text: str) -> Reading[int]:
+    match = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
     if match is None:
         return reading(None, AT)
     return reading(_UNLIMITED if match[1] == "unlimited" else int(match[1]), AT)

@@ -1,0 +1,66 @@
+"""Outputs of tools in notes and logs of a report: read as the tool's own, prose left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from doctor.intake.field_report import read_field_report
+
+TABLE = """Every 1.0s: nvidia-smi
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 550.120                Driver Version: 550.120        CUDA Version: 12.4     |
+|-----------------------------------------+------------------------+----------------------+
+"""
+
+
+def test_a_node_that_is_not_there() -> None:
+    note = "ls: cannot access '/dev/nvidia*': No such file or directory"
+    assert read_field_report({"notes": [note]}).nvidia.device_nodes.value == ()
+
+
+def test_a_list_of_nodes_over_several_lines() -> None:
+    note = (
+        "$ ls -l /dev/kfd /dev/dri/renderD128\n"
+        "crw-rw---- 1 root render 236,   0 Nov 30 08:00 /dev/kfd\n"
+        "crw-rw---- 1 root render 226, 128 Nov 30 08:00 /dev/dri/renderD128\n"
+    )
+    facts = read_field_report({"engine": "vllm", "notes": [note]})
+    assert facts.rocm.nodes.value == ("/dev/kfd", "/dev/dri/renderD128")
+    assert facts.rocm.nodes.partial
+
+
+def test_modules_and_their_files() -> None:
+    facts = read_field_report(
+        {"notes": ["nouveau 2494464 4", "modinfo: ERROR: Module nvidia not found."]}
+    )
+    assert facts.host.modules.value == ("nouveau",)
+    assert facts.nvidia.module_on_disk.is_absent
+
+
+def test_a_table_in_a_log() -> None:
+    facts = read_field_report({"engine": "vllm", "log": f"INFO start\n{TABLE}ERROR stop\n"})
+    assert str(facts.nvidia.driver.value) == "550.120"
+    assert len(facts.logs) == 1
+
+
+def test_what_the_report_itself_states_comes_first() -> None:
+    facts = read_field_report({"driver": "535.161.08", "log": TABLE})
+    assert str(facts.nvidia.driver.value) == "535.161.08"
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "I looked at /dev/nvidia0 and it is there",
+        "export CUDA_VISIBLE_DEVICES=1 makes no difference",
+        "gcc is too old they say, 7.5 or so",
+        "docker info shows no nvidia runtime",
+        "set LD_LIBRARY_PATH to /usr/lib",
+    ],
+)
+def test_prose_is_no_output(note: str) -> None:
+    facts = read_field_report({"engine": "vllm", "notes": [note]})
+    assert not facts.nvidia.device_nodes.is_known
+    assert not facts.host.packages.is_known
+    assert not facts.scopes[0].env.is_known
+    assert not facts.container_engine.is_known
