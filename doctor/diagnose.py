@@ -59,11 +59,6 @@ class Request:
     args: tuple[tuple[str, object], ...] = ()
     model: Reading[dict[str, Any]] = UNSTATED
 
-    @property
-    def is_explicit(self) -> bool:
-        """True if a target was asked for, so that *cannot tell* is an answer worth an exit code."""
-        return bool(self.scopes or self.engine)
-
 
 def diagnose(
     facts: Facts,
@@ -289,8 +284,3 @@ def _missing(outcomes: tuple[Outcome, ...]) -> tuple[str, ...]:
     """Facts that rules needed and did not have, gates first, each once."""
     unsure = [o for o in outcomes if o.kind is OutcomeKind.CANNOT_TELL]
     return tuple(dict.fromkeys(o.missing for o in sorted(unsure, key=lambda o: not o.gate)))
-
-
-def with_device(facts: Facts, device: Device) -> Facts:
-    """The same host with one more device: for hypothetical hosts."""
-    return replace(facts, devices=seen((*(facts.devices.value or ()), device), "hypothetical"))

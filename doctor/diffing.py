@@ -25,8 +25,6 @@ class Answer:
     subject: str
     old: str
     new: str
-    old_stack: Stack | None = None
-    new_stack: Stack | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def _newest(matrix: Matrix, engine: str, sides: tuple[Facts, Facts]) -> Answer:
     """The newest proven stack of an engine on both sides."""
     stacks = [_proven(matrix, engine, facts) for facts in sides]
     old, new = ("none" if stack is None else _short(stack) for stack in stacks)
-    return Answer(engine, old, new, stacks[0], stacks[1])
+    return Answer(engine, old, new)
 
 
 def _proven(matrix: Matrix, engine: str, facts: Facts) -> Stack | None:

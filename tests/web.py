@@ -51,10 +51,6 @@ class Site:
         self._server.shutdown()
         self._server.server_close()
 
-    def hits(self, part: str) -> list[Asked]:
-        """The requests whose path holds a text."""
-        return [asked for asked in self.seen if part in asked.path]
-
 
 class _Handler(BaseHTTPRequestHandler):
     site: Site

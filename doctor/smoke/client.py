@@ -37,11 +37,10 @@ _END = b"[DONE]"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a plain request brought: status, text, and whether it is JSON by its type."""
+    """What a plain request brought: status and text."""
 
     status: int
     text: str
-    is_json: bool = False
 
     @property
     def data(self) -> Any:
@@ -179,7 +178,7 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
         raw += chunk
         if len(raw) > BODY_LIMIT:
             raise CallFault(Trouble.TOO_LONG, f"more than {BODY_LIMIT >> 20} MiB")
-    return Answer(response.status, raw.decode("utf-8", "replace"), "json" in response.content_type)
+    return Answer(response.status, raw.decode("utf-8", "replace"))
 
 
 async def _data_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

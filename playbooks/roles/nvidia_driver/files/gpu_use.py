@@ -22,7 +22,6 @@ CALL_S, RUN_S = 60.0, 120.0
 _SIZE, _BYTE = 4096, 0xA5
 # The GPU is there and works, but somebody has all of its memory, or has it for himself.
 _TAKEN = {2, 46}
-NO_DEVICE = 100
 _WANTS_GPUS = '"NVIDIA_VISIBLE_DEVICES='
 
 
