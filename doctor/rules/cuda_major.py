@@ -14,7 +14,7 @@ from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
 from doctor.rules.decide import each, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.software import admits, engine, shared_pin, software
+from doctor.rules.software import Software, admits, engine, shared_pin, software
 from doctor.rules.source_tree import next_release
 
 _SUFFIXED = re.compile(r"nvidia-([a-z-]+)-cu(\d{2})")
@@ -24,7 +24,7 @@ _TORCH_NEEDS = frozenset({"nccl", "cudnn", "cusparselt", "nvshmem"})
 _MAJOR_SONAME = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d{2})(?:\.|$)")
 _TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "torchcodec", "triton")
 # Engines that take CUDA's libraries from the system and bring none of their own.
-_USES_SYSTEM_CUDA = ("onnxruntime",)
+_USES_SYSTEM_CUDA = ("onnxruntime", "ctranslate2", "faster-whisper")
 
 
 def major_of_soname(name: str) -> int | None:
@@ -218,12 +218,13 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: the engine's build for the installed major, or the libraries of its major
         from packages.
     Silent when: the libraries of its major are there, or no toolkit is known.
-    Sources: ONNX Runtime documentation, CUDA execution provider (claims in the matrix).
+    Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
+        CTranslate2 (rows in the matrix).
     """
     found = engine(case, matrix)
     if found.name not in _USES_SYSTEM_CUDA:
         raise NotApplicable(f"{found.name} brings its own CUDA libraries")
-    build = _gpu_build(case, matrix)
+    build = _gpu_build(case, matrix, found)
     if build is None:
         raise found.unknown()
     toolkits = case.facts.nvidia.toolkits
@@ -246,7 +247,10 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     )
 
 
-def _gpu_build(case: Case, matrix: Matrix) -> CudaBuild | None:
+def _gpu_build(case: Case, matrix: Matrix, found: Software) -> CudaBuild | None:
+    if found.name != "onnxruntime":
+        library = builds.package_build(case, matrix, "ctranslate2")
+        return library or builds.engine_build(case, matrix)
     gpu = case.scope.package("onnxruntime-gpu")
     if gpu is None:
         raise NotApplicable("the GPU package is not installed")

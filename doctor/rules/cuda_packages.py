@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact, Package, Version
 from doctor.findings import Evidence, Remedy
@@ -13,7 +14,7 @@ from doctor.rules.cuda_level import two_parts
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import covering
-from doctor.rules.software import Software, admits, engine, installed
+from doctor.rules.software import Software, admits, engine, installed, torch_version
 
 _CUDNN = re.compile(r"(?:nvidia-cudnn(?:-cu\d{2})?|cudnn)")
 _OVERRIDE = "BNB_CUDA_VERSION"
@@ -23,31 +24,45 @@ _OVERRIDE = "BNB_CUDA_VERSION"
 def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The cuDNN that is here is of another major than the engine's build asks for.
 
-    What: the cuDNN packages that are stated or installed against the range that the
-        engine's project names for its release.
+    What: the cuDNN packages that are stated or installed, else that which torch brings,
+        against the range that the engine's project names for its release.
     Why: the name of the library holds the major: "libcudnn.so.9: cannot open shared object
         file", and the engine falls back to the CPU.
     How to fix: cuDNN of the major named, or a release of the engine for the one that is here.
     Silent when: a cuDNN of that range is among them, the engine's CPU package is used, or the
         libraries themselves were read: then the rule on libraries not found judges.
-    Sources: ONNX Runtime documentation, CUDA execution provider (claims in the matrix).
+    Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
+        CTranslate2 (claims in the matrix).
     """
-    found = engine(case, matrix)
+    found = installed(case, matrix, "ctranslate2") or engine(case, matrix)
     claims = covering(matrix, found, "requires-package", "cudnn")
     if not claims:
         raise NotApplicable(f"no cuDNN is known that {found.name} takes from outside")
     if case.scope.binaries.is_known:
         raise NotApplicable("the libraries themselves were read")
-    if case.scope.lacks("onnxruntime-gpu"):
+    if found.name == "onnxruntime" and case.scope.lacks("onnxruntime-gpu"):
         raise NotApplicable("the GPU package is not installed")
     here = [p for p in case.scope.packages.known("packages") if _CUDNN.fullmatch(p.name)]
     known = [p for p in here if p.version is not None]
-    if not known:
+    brought = () if known or found.name == "onnxruntime" else _cudnn_of_torch(case, matrix)
+    if not known and not brought:
         raise MissingFact("version of cuDNN", Missing.NOT_STATED)
     for match in claims:
-        if all(admits(match.claim.value, p.version) is False for p in known if p.version):
-            yield _other_cudnn(found, known[0], match)
+        if all(
+            admits(match.claim.value, p.version) is False for p in known or brought if p.version
+        ):
+            fault = _other_cudnn(found, (*known, *brought)[0], match)
+            # Beside that of torch, the system may hold one of the right major.
+            yield replace(fault, severity=Severity.WARNING) if brought else fault
             return
+
+
+def _cudnn_of_torch(case: Case, matrix: Matrix) -> tuple[Package, ...]:
+    """The cuDNN that torch brings by its pins; nothing if it pins none."""
+    torch = torch_version(case)
+    row = matrix.release("torch", Version(torch.public)) if torch is not None else None
+    pins = ((name, pin) for name, pin in (row.pins if row else {}).items() if _CUDNN.match(name))
+    return tuple(Package(name, Version(pin.removeprefix("=="))) for name, pin in pins)
 
 
 def _other_cudnn(found: Software, package: Package, match: ClaimMatch) -> Fault:
