@@ -144,7 +144,8 @@ class GpuIndex:
         telling = [w for w in asked if w in self._vocabulary or any(c.isdigit() for c in w)]
         soft = {w for w in telling if _MEMORY.fullmatch(w) or w in ("max", "q")}
         hard = [w for w in telling if w not in soft]
-        if not set(hard) - _FAMILY:
+        # Nor does a letter or a figure alone: the h of V100-H, the x of TITAN X.
+        if not {word for word in hard if len(word) > 1} - _FAMILY:
             return ()
         found = [item for item in self._words if all(_has(item[1], word) for word in hard)]
         found = [item for item in found if not (item[1] & _VARIANT) - set(asked)] or found

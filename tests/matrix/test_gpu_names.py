@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,14 @@ def test_a_name_that_fits_two_generations_has_no_capability() -> None:
 )
 def test_a_name_that_fits_nothing(name: str) -> None:
     assert MATRIX.gpus_named(name) == ()
+
+
+@given(st.lists(st.sampled_from(sorted("abcdefghijklmnopqrstuvwxyz0123456789")), max_size=4))
+def test_letters_and_figures_alone_are_no_product(letters: list[str]) -> None:
+    for name in (" ".join(letters), "/".join(letters), f"gpu {' '.join(letters)}"):
+        found = MATRIX.gpus_named(name)
+        # "A 2" is how people write A2.
+        assert not found or any(a.isalpha() and b.isdigit() for a, b in pairwise(letters))
 
 
 def test_another_vendor_is_no_nvidia_product() -> None:
