@@ -135,11 +135,11 @@ def files_of(folder: Path) -> list[tuple[str, Path]]:
     try:
         inside = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
     except OSError as fault:
-        raise UsageError(f"--facts-dir {folder}: {fault.strerror}", "name a folder") from None
+        raise UsageError(f"{folder}: {fault.strerror}", "name a folder of snapshots") from None
     found = [(p.stem, p) for p in inside if p.is_file()]
     found += [(p.name, p / "facts.json") for p in inside if (p / "facts.json").is_file()]
     if not found:
-        raise UsageError(f"--facts-dir {folder}: no files in it", "put one snapshot a host there")
+        raise UsageError(f"{folder}: no files in it", "put one snapshot a host there")
     stems = Counter(name for name, _ in found)
     return [(name if stems[name] == 1 else path.name, path) for name, path in found]
 

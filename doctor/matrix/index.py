@@ -48,7 +48,7 @@ class Index:
     def shown(self) -> str:
         """The address without what is secret in it."""
         parts = urlsplit(self.url)
-        return urlunsplit((parts.scheme, parts.hostname or "", parts.path, "", ""))
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     def project(self, name: str) -> tuple[IndexFile, ...]:
         """Files of a project; raises NotFetched if the index does not have it."""

@@ -267,3 +267,12 @@ def test_without_settings_pip_knows_the_address() -> None:
 def test_no_index_to_ask(settings: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         index_of({}, settings)
+
+
+@pytest.mark.parametrize(("url", "shown"), [
+    ("http://127.0.0.1:9/simple", "http://127.0.0.1:9/simple"),
+    ("https://me:secret@[::1]:8443/simple?token=x", "https://[::1]:8443/simple"),
+    ("https://me@host/simple", "https://host/simple"),
+])  # fmt: skip
+def test_an_index_is_named_whole_and_without_its_login(url: str, shown: str) -> None:
+    assert Index(url).shown == shown
