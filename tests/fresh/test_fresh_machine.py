@@ -75,6 +75,6 @@ def test_a_user_without_python_is_told_the_one_line(images: dict[str, str]) -> N
 def test_the_tests_as_root(images: dict[str, str], suite: str) -> None:
     """What needs a Docker engine skips with a reason: none can be started in a container."""
     with box(images[suite]) as machine:
-        answer = machine.run("./dev", "test", "-rs", folder="/root/doctor", limit_s=5400)
-        assert answer.status == 0, answer.out[-6000:]
+        answer = machine.run("./dev", "test", "-rfEs", folder="/root/doctor", limit_s=5400)
+        assert answer.status == 0, answer.out[-9000:]
         assert "the right to mount" in answer.out
