@@ -72,6 +72,8 @@ MISTAKES = (
     *("check --limit a", "check --keep /x", "check --image-limit 9", "profile show x --lock y"),
     *(f"apply x --user {word} 1" for word in ("--limit", "--drain", "--serial", "--ssh-config")),
     *(f"record x --root {HOSTS} --python {path}" for path in ("/nonexistent", "/")),
+    *("check --engine vllm --engine sglang", "profile show x --emit k8s --emit compose"),
+    *("check -o json=x -o html=x", "fit m --gpu H100 --tp 1 --tp 2", "image pin a -o x -o y"),
     *("apply x --user --resume --check", "plan llamacpp-cpu --user --write-lock x"),
     *("plan llamacpp-cpu --user --busy", f"plan x --offline {LONG}", f"check --root {LONG}"),
     *("matrix query foo", "matrix show foo", "matrix query vllm [/foo]", "matrix"),

@@ -6,8 +6,10 @@ import sys
 
 import click
 
+from doctor.cli.once import OnceGroup
 
-@click.group("fleet")
+
+@click.group("fleet", cls=OnceGroup)
 def command() -> None:
     """Snapshots of many machines, as `doctor check --inventory INV --keep DIR` keeps them."""
 

@@ -8,6 +8,7 @@ import click
 
 import doctor
 from doctor.cli.commands import COMMANDS
+from doctor.cli.once import OnceGroup
 
 EPILOG = """\b
 Exit codes: 0 done  1 the answer is no  2 usage or unreadable input
@@ -16,7 +17,7 @@ Exit codes: 0 done  1 the answer is no  2 usage or unreadable input
 """
 
 
-class LazyGroup(click.Group):
+class LazyGroup(OnceGroup):
     """Imports a command's module only when that command is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from doctor.cli.finite import Finite
+from doctor.cli.once import OnceGroup
 
 _BUILDER = click.Choice(["auto", "classic", "buildah"])
 
 
-@click.group("image")
+@click.group("image", cls=OnceGroup)
 def command() -> None:
     """Build, pin, push and verify images. Nothing of an image is run to look at it."""
 

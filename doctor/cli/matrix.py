@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from doctor.cli.once import OnceGroup
+
 _OVERLAY = click.Path(exists=True, resolve_path=True, path_type=Path)
 
 
-@click.group("matrix")
+@click.group("matrix", cls=OnceGroup)
 @click.option(
     "--overlay", multiple=True, type=_OVERLAY, help="Rows of your own: a YAML file or a folder."
 )

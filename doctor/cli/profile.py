@@ -6,10 +6,11 @@ import sys
 
 import click
 
+from doctor.cli.once import OnceGroup
 from doctor.cli.records import only_with
 
 
-@click.group("profile")
+@click.group("profile", cls=OnceGroup)
 def command() -> None:
     """Look at profiles: one engine, what it runs on, how it is installed, served and proven."""
 

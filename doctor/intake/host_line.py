@@ -65,6 +65,9 @@ _PLACES: dict[str, tuple[str, ...]] = {
 _CARD_KEYS = {"cc": "compute_capability", "memory": "memory_gib", "mig": "mig"}
 _OTHER_KEYS = ("gpu", "npu", "soc", "os", "platform", "docker", "podman", "container", "wsl")
 
+# Keys that state the same fact.
+_SAME = (("os", *_SYSTEMS), ("platform", "wsl"), ("docker", "podman", "container"))
+
 
 @dataclass
 class _Line:
@@ -82,10 +85,13 @@ def parse_host(text: str) -> Facts:
     line = _Line([], {})
     if len(text) > _MAX_CHARS:
         raise UsageError(f"--host has more than {_MAX_CHARS} characters", _EXAMPLE)
+    given: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         key, is_pair, value = part.partition("=")
+        key = key.strip().lower().replace("-", "_")
         if is_pair:
-            _read(line, key.strip().lower().replace("-", "_"), value.strip())
+            _expect_once(key, given)
+            _read(line, key, value.strip())
         else:
             _add_card(line, part)
     if not line.cards and not line.report:
@@ -94,6 +100,17 @@ def parse_host(text: str) -> Facts:
 
 
 _EXAMPLE = 'for example: --host "H100x8,driver=550.54,python=3.11,ubuntu=22.04,arch=x86_64"'
+
+
+def _expect_once(key: str, given: dict[str, str]) -> None:
+    """Refuse a second value of what a host has one of: which of the two was meant?"""
+    if key in ("gpu", "npu", "soc", *_CARD_KEYS):
+        return
+    fact = next((names[0] for names in _SAME if key in names), key)
+    if fact in given:
+        twice = f"--host: {given[fact][:40]} and then {key[:40]}"
+        raise UsageError(twice, "a host has one of these: state it once")
+    given[fact] = key
 
 
 def _add_card(line: _Line, text: str) -> None:

@@ -37,7 +37,7 @@ def terminal_style(stream: TextIO, verbose: bool = False, quiet: bool = False) -
 
 
 def parse_outputs(outputs: Sequence[str], formats: Sequence[str]) -> tuple[tuple[str, Path], ...]:
-    """Read `-o FORMAT=FILE` options; raises UsageError for an unknown format."""
+    """Read `-o FORMAT=FILE` options; raises UsageError for an unknown format, or one file."""
     parsed = []
     for text in outputs:
         name, _, file = text.partition("=")
@@ -45,6 +45,9 @@ def parse_outputs(outputs: Sequence[str], formats: Sequence[str]) -> tuple[tuple
             known = ", ".join(formats)
             raise UsageError(f"-o {text[:80]!r} is not FORMAT=FILE", f"formats: {known}")
         parsed.append((name, Path(file)))
+    files = [path for _, path in parsed]
+    if len(set(files)) < len(files):
+        raise UsageError("-o names one file twice", "name a file for each format")
     return tuple(parsed)
 
 
