@@ -6,9 +6,10 @@ import re
 
 from doctor.matrix import load_matrix
 from doctor.matrix.architectures import ModelDomain
-from doctor.rules.model_facts import model_type, plain_name
+from doctor.rules.model_facts import model_type, plain_name, stated_size
 
 MATRIX = load_matrix()
+ROWS = MATRIX.models
 
 
 def test_names_are_plain_and_new() -> None:
@@ -38,3 +39,13 @@ def test_borrowed_configurations_are_of_transformers() -> None:
     borrowed = [m.claim.key for m in MATRIX.claims("vllm", "model-config")]
     missing = [n for n in borrowed if model_type(n).strip("_").replace("_", "") not in types]
     assert missing == []
+
+
+def test_parameters_are_near_the_size_in_the_name() -> None:
+    """Counted from the widths, they come near what the maker calls the model."""
+    plain = [row for row in ROWS if row.experts is None and not row.quantization]
+    sized = [(row.params_b, stated_size(row.repo.partition("/")[2]), row.repo) for row in plain]
+    pairs = [(count, size, repo) for count, size, repo in sized if count and size]
+    assert len(pairs) > 100
+    far = [repo for count, size, repo in pairs if abs(count - size) > 0.25 * size + 0.6]
+    assert far == []
