@@ -159,3 +159,10 @@ def _unknown(device: Device, matrix: Matrix) -> UsageError:
         f"no GPU called {name[:60]!r} is known",
         f"{hint}Write it as nvidia-smi does, or add its compute capability: cc=8.9",
     )
+
+
+def was_not_read(matrix: Matrix, driver: Version, first: int) -> bool:
+    """Tell whether no list of a branch at or above the driver's and below `first` was read."""
+    read = {row.first_branch for row in matrix.gpus.gpus if row.first_branch}
+    below = max((branch for branch in read if branch < first), default=0)
+    return driver.major is not None and driver.major > below

@@ -162,7 +162,8 @@ def driver_older_than_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: a driver ignores PCI ids that it does not know: "No devices were found".
     How to fix: install a branch that drives every card of the host.
     Silent when: the branch is at or above the first one known for each card; for a name
-        that fits several products, for the oldest of them.
+        that fits several products, for the oldest of them. Or it lies between that one and
+        the newest whose list was read and lacks the card: nobody looked there.
     Sources: supported-gpus lists inside NVIDIA's drivers (rows in the matrix).
     """
     devices = cards.desktop_cards(case, matrix)
@@ -183,7 +184,7 @@ def _card_too_new(case: Case, matrix: Matrix, device: Device, driver: Version) -
     older = driver.older_than(Version(str(span.first)))
     if older is None:
         case.facts.nvidia.cuda_driver_api.known("nvidia.driver")
-    if older:
+    if older and not cards.was_not_read(matrix, driver, span.first):
         yield Fault(
             message=f"driver {driver} does not know {cards.label(device, matrix)}: "
             f"branch {span.first} is the first that drives it",
