@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from doctor.facts import Facts, LogText
+from doctor.facts import Facts, LogText, NvidiaFacts, Version
 from doctor.intake.formats import (
     collect_env,
     device_files,
@@ -28,8 +29,11 @@ from doctor.intake.formats import (
     topology,
 )
 from doctor.probes import npu_smi, npu_smi_failure, rocm_smi
-from doctor.probes.tool_text import LIMIT
+from doctor.probes.tool_text import LIMIT, reading
 
+# The head of nvidia-smi's table, of which people copy a part.
+_DRIVER = re.compile(r"\bDriver Version: {1,4}(\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
+_CUDA = re.compile(r"\bCUDA Version: {1,4}(\d{2}\.\d)\b")
 # Formats of which one line is enough, and that nobody writes as prose.
 _LINES = (
     kernel_log,
@@ -65,11 +69,24 @@ def quoted(notes: tuple[str, ...]) -> Iterator[Facts]:
     lines = [line for note in notes for line in note.splitlines() if line.strip()]
     for line in lines:
         yield from _read(line, _LINES)
+        yield _head(line)
     for note in notes:
         if "\n" in note.strip():
             yield from _read(note, _BLOCKS)
     if lines:
         yield Facts(logs=(LogText("\n".join(lines), prose=True),))
+
+
+def _head(line: str) -> Facts:
+    """The driver and the CUDA version that it offers, as nvidia-smi's first rows name them."""
+    driver, cuda = _DRIVER.search(line), _CUDA.search(line)
+    is_smi = driver is not None or "nvidia-smi" in line.lower()
+    return Facts(
+        nvidia=NvidiaFacts(
+            driver=reading(Version.maybe(driver[1]) if driver else None, "notes"),
+            cuda_driver_api=reading(Version.maybe(cuda[1]) if cuda and is_smi else None, "notes"),
+        )
+    )
 
 
 def in_log(text: str) -> Iterator[Facts]:

@@ -155,7 +155,8 @@ def _mib(memory: Stated, *keys: str) -> Reading[int]:
 
 def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
     """The NVIDIA driver and what belongs to it."""
-    flavour = report.text("kernel_module").lower() or packages.flavour
+    stated = report.text("kernel_module").lower()
+    flavour = _flavour(stated) or stated or packages.flavour
     box = report.table("container")
     return NvidiaFacts(
         driver=_or_package(report.driver("driver"), packages, "driver"),
@@ -170,6 +171,13 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
             box.version("toolkit_version"), packages, "container_toolkit"
         ),
     )
+
+
+def _flavour(text: str) -> str:
+    """The flavour of the kernel modules in a person's words: "closed source", "nvidia-open"."""
+    if re.search(r"\b(?:proprietary|closed)\b|\bnot open\b", text):
+        return "proprietary"
+    return "open" if re.search(r"\bopen\b", text) else ""
 
 
 def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLibrary, ...]]:

@@ -40,10 +40,17 @@ _NO_GPUS = re.compile(
     r"(?:deploy\.)?resources\.reservations|--device[ =]nvidia\.com|--runtime[ =]nvidia)",
     re.I,
 )
-_NO_SHM = re.compile(_LACKING + r"(?:--ipc|--shm-size|shm_size|ipc: host)", re.I)
+_NO_SHM = re.compile(
+    _LACKING
+    + r"(?:--ipc|--shm-size|shm_size|ipc: host|(?:volume|emptyDir|mount)[^.;]{0,30}/dev/shm)"
+    r"|\bdefault (?:size of )?(?:/dev/)?shm\b",
+    re.I,
+)
 _DOCKER_SHM_MIB = 64
 _SHM = re.compile(
-    r"(?:--shm-size[ =]|shm_size:? ?|/dev/shm:? |\bshm:? )(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b", re.I
+    r"(?:--shm-size[ =]|shm_size:? ?|/dev/shm:? |\bshm:? |\bshm[ -]size[^.;\d]{1,12})"
+    r"(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b",
+    re.I,
 )
 _PYTHON = re.compile(r"(\d{1,2}(?:\.\d{1,3}){0,2}(?:a|b|rc)?\d{0,3})(t?)\b")
 

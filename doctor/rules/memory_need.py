@@ -42,9 +42,9 @@ class Need:
     """Weights per device in GiB, and how that is known.
 
     `is_measured` if the engine said so; `is_assumed` if the number format follows only from
-    the name, which says nothing of a smaller one; `is_exact` if parameters and format are
-    those of the published checkpoint, `is_published` if that is at least the size of its
-    files. `total_gib` is for all devices together.
+    the name, which says nothing of a smaller one, or the number of devices was not said;
+    `is_exact` if parameters and format are those of the published checkpoint, `is_published`
+    if that is at least the size of its files. `total_gib` is for all devices together.
     """
 
     gib: float
@@ -61,11 +61,14 @@ def weights(case: Case, matrix: Matrix) -> Need | None:
     measured = (case.workload.measured.value or {}) if case.workload else {}
     if measured.get("weights_gib"):
         return Need(float(measured["weights_gib"]), "measured", is_measured=True)
-    ranks, whole = ranks_of(case), checkpoint(case, matrix)
+    ranks, whole = ranks_of(case, matrix), checkpoint(case, matrix)
     if whole is None or ranks is None:
         return None
     split = f" over {ranks} ranks" if ranks > 1 else ""
-    return replace(whole, gib=whole.total_gib / ranks, how=f"{whole.how}{split}")
+    one = is_one_assumed(case, matrix)
+    how = f"{whole.how}{split}{', on one device: no number of them was said' if one else ''}"
+    is_assumed = whole.is_assumed or one
+    return replace(whole, gib=whole.total_gib / ranks, how=how, is_assumed=is_assumed)
 
 
 def checkpoint(case: Case, matrix: Matrix) -> Need | None:
@@ -117,14 +120,35 @@ def stated_bits(text: str, matrix: Matrix) -> float | None:
     return next((bits for bits, words in _BITS[:2] if words.search(text)), None)
 
 
-def ranks_of(case: Case) -> int | None:
+def ranks_of(case: Case, matrix: Matrix) -> int | None:
     """Devices that share the weights; where nothing is said, all that are known to be here."""
     tensor, pipeline = (count(case, f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
     if tensor or pipeline:
         return (tensor or 1) * (pipeline or 1)
+    if is_one_assumed(case, matrix):
+        return 1
     if case.facts.devices.partial or not case.devices:
         return None
     return len(case.devices)
+
+
+def is_one_assumed(case: Case, matrix: Matrix) -> bool:
+    """A card was named without a number, no argument speaks of several, and it comes alone.
+
+    Large cards of data centers come in eights: of them one is not assumed.
+    """
+    stated = any(argument(case, f"{kind}_parallel_size")[0] for kind in _KINDS)
+    is_read = any(device.pci.is_known for device in case.devices)
+    named = {device.name.value for device in case.devices}
+    if not case.facts.devices.partial or len(named) != 1 or stated or is_read:
+        return False
+    large = cards.shared(case.devices[0], matrix, "gpu_class") in ("datacenter", "")
+    size, _ = total_gib(case.devices[0], matrix)
+    return not large or (size is not None and size <= _SMALL_GIB)
+
+
+_KINDS = ("tensor", "pipeline", "data", "expert")
+_SMALL_GIB = 24
 
 
 def bits_per_weight(case: Case, matrix: Matrix) -> float | None:
@@ -160,6 +184,10 @@ def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:
     """Memory of a device in GiB, and whether it was read or is only the product's nominal size."""
     if device.memory_mib.value is not None:
         return device.memory_mib.value / 1024, True
+    if device.vendor == "ascend":
+        chip = matrix.npu(device.name.value or "", device.soc.value or "")
+        known = chip.memory_mib if chip is not None else ()
+        return (known[0] / 1024 if len(known) == 1 else None), False
     sizes = {row.memory_gb for row in cards.products(device, matrix)}
     size = sizes.pop() if len(sizes) == 1 else None
     return size, False

@@ -15,7 +15,7 @@ from doctor.rules.engine import Case, NotApplicable
 _VARIANT = re.compile(
     r"[-_. ](awq|gptq|gguf|fp8|fp16|bf16|fp4|nvfp4|mxfp4|mxfp8|int4|int8|4bit|8bit|w4a16|w8a8|"
     r"bnb|autoround|unsloth|dynamic|quantized|marlin|hf|instruct|it|chat|base|"
-    r"q\d_k(_[a-z]+)?|q\d_\d|\d+bit)(?=$|[-_. (])",
+    r"i?q\d_k(_[a-z]+)?|i?q\d_(\d|[a-z]+)|ud|i1|\d+bit)(?=$|[-_. (])",
     re.IGNORECASE,
 )
 _DATED = re.compile(r"-(?:v0\.\d|2[0-9]{3}|0[0-9]{3})$")

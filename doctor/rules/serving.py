@@ -12,7 +12,7 @@ from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import argument, count, environment
 from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, engine, software, torch_version
+from doctor.rules.software import Software, engine, shared_pin, software, torch_version
 
 # vLLM loads the file that the first names; the loader puts the second before all others.
 _NCCL_FILES = ("VLLM_NCCL_SO_PATH", "LD_PRELOAD")
@@ -51,7 +51,9 @@ def nccl_below_pin(case: Case, matrix: Matrix) -> Iterator[Fault]:
     package = _loaded_nccl(case) or case.scope.package(*_NCCL)
     if package is None or package.version is None:
         raise MissingFact("NCCL", Missing.NOT_STATED)
-    subjects = [engine(case, matrix), software(matrix, "torch", torch_version(case))]
+    found = engine(case, matrix)
+    pinned = Version.maybe(shared_pin(found, "torch").removeprefix("=="))
+    subjects = [found, software(matrix, "torch", torch_version(case) or pinned)]
     for found in subjects:
         floor = _nccl_floor(found, package)
         if floor is not None and package.version.older_than(floor) is True:

@@ -11,7 +11,14 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.memory_need import CLEAR, Need, memory_evidence, total_gib, weights
+from doctor.rules.memory_need import (
+    CLEAR,
+    Need,
+    is_one_assumed,
+    memory_evidence,
+    total_gib,
+    weights,
+)
 from doctor.rules.model_facts import argument, count, known_model, model_name, number
 from doctor.rules.serving_request import request_exceeds
 from doctor.rules.settings import possible, settings
@@ -174,8 +181,10 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
     device, size, _ = _smallest(case, matrix)
     if _exceeds(need, size):
         return
+    severity = Severity.WARNING if is_one_assumed(case, matrix) else None
     if not _exceeds(need, size * fraction):
-        yield from request_exceeds(case, matrix, need, (device, size * fraction))
+        found = request_exceeds(case, matrix, need, (device, size * fraction))
+        yield from (replace(fault, severity=fault.severity or severity) for fault in found)
     else:
         yield Fault(
             f"gpu_memory_utilization {fraction:g} allows {size * fraction:.1f} GiB, and the "
@@ -183,6 +192,7 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
             evidence=memory_evidence(case, need, device, size),
             remedies=(Remedy("leave it at the default: it caps weights and KV cache together"),),
             subject=device.id,
+            severity=severity,
         )
 
 

@@ -81,7 +81,7 @@ def _predicted(case: Case, matrix: Matrix) -> Prediction | None:
     engine: people leave most arguments out of a report. Where no ranks are stated, all
     devices are taken to share the model, the best case.
     """
-    work, ranks = case.workload, ranks_of(case)
+    work, ranks = case.workload, ranks_of(case, matrix)
     complete = work is not None and work.pid is not None
     if work is None or ranks is None or not (complete or count(case, "max_model_len")):
         return None

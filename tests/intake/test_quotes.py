@@ -64,3 +64,43 @@ def test_prose_is_no_output(note: str) -> None:
     assert not facts.host.packages.is_known
     assert not facts.scopes[0].env.is_known
     assert not facts.container_engine.is_known
+
+
+@pytest.mark.parametrize(
+    ("note", "driver", "cuda"),
+    [
+        ("nvidia-smi says CUDA Version: 12.2", None, "12.2"),
+        (
+            "| NVIDIA-SMI 535.54.03  Driver Version: 535.54.03  CUDA Version: 12.2 |",
+            "535.54.03",
+            "12.2",
+        ),
+        ("Driver Version: 550.120", "550.120", None),
+        ("my CUDA Version: 12.2", None, None),
+    ],
+)
+def test_the_head_of_the_table(note: str, driver: str | None, cuda: str | None) -> None:
+    nvidia = read_field_report({"engine": "vllm", "notes": [note]}).nvidia
+    found = (nvidia.driver.value, nvidia.cuda_driver_api.value)
+    assert tuple(None if v is None else str(v) for v in found) == (driver, cuda)
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        ("docker run, default shm size of 64MB", 64),
+        ("pod without an emptyDir at /dev/shm", 64),
+        ("--shm-size=16g", 16384),
+    ],
+)
+def test_shared_memory_in_words(text: str, mib: int) -> None:
+    facts = read_field_report({"engine": "vllm", "container": {"text": text}})
+    assert facts.scopes[0].shm_mib.value == mib
+
+
+@pytest.mark.parametrize(
+    ("text", "flavour"),
+    [("closed", "proprietary"), ("nvidia-open", "open"), ("the open kernel modules", "open")],
+)
+def test_the_flavour_of_the_modules_in_words(text: str, flavour: str) -> None:
+    assert read_field_report({"kernel_module": text}).nvidia.module_flavour.value == flavour
