@@ -98,14 +98,17 @@ def promtool(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("prometheus")
     if shutil.which("apt-get") is None:
         pytest.skip("no promtool here, and no apt-get to fetch it")
-    got = subprocess.run(
-        ["apt-get", "download", "prometheus"], cwd=folder, capture_output=True, check=False
-    )
-    packages = list(folder.glob("*.deb"))
-    if got.returncode or not packages:
-        pytest.skip(f"no promtool here, and none can be fetched: {got.stderr[-200:]!r}")
-    subprocess.run(["dpkg", "-x", str(packages[0]), str(folder)], check=True)
-    return str(folder / "usr/bin/promtool")
+    program = folder / "usr/bin/promtool"
+    said = b""
+    # From Debian 13 on it is a package of its own.
+    for name in ("promtool", "prometheus"):
+        command = ["apt-get", "download", name]
+        said = subprocess.run(command, cwd=folder, capture_output=True, check=False).stderr
+        for package in folder.glob(f"{name}_*.deb"):
+            subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True)
+        if program.is_file():
+            return str(program)
+    pytest.skip(f"no promtool here, and none can be fetched: {said[-200:]!r}")
 
 
 @pytest.mark.slow
