@@ -10,6 +10,7 @@ from doctor.facts import Missing, MissingFact
 from doctor.matrix import Matrix
 from doctor.matrix.architectures import ModelRow
 from doctor.rules.engine import Case, NotApplicable
+from doctor.rules.model_names import loosely_named
 
 # Parts of a repository's name that do not change its architecture.
 _VARIANT = re.compile(
@@ -125,7 +126,8 @@ def quantization_of(config: dict[str, Any]) -> str:
 def known_model(matrix: Matrix, name: str) -> ModelRow | None:
     """The row of a model by repository or name; quantized variants share their base's figures.
 
-    A name that fits several rows gives one only if they agree on heads and size.
+    A name that fits several rows gives one only if they agree on heads and size; one that
+    gives family and size alone, what all such models share.
     """
     if not name:
         return None
@@ -136,6 +138,8 @@ def known_model(matrix: Matrix, name: str) -> ModelRow | None:
     plain = plain_name(name)
     rows = [row for row in matrix.models if plain_name(row.repo) == plain]
     figures = {(row.heads, row.kv_heads, row.layers) for row in rows}
+    if not rows:
+        return loosely_named(matrix.models, wanted)
     return rows[0] if len(figures) == 1 else None
 
 
