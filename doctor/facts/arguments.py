@@ -30,6 +30,8 @@ _NEUTRAL = {
     "session_len": "max_model_len",
     "quant": "quantization",
     "quantize": "quantization",
+    "quant_algo": "quantization",
+    "attn_implementation": "attention_backend",
     "quantisation": "quantization",
     "kv_dtype": "kv_cache_dtype",
     "mem_fraction_static": "gpu_memory_utilization",

@@ -12,7 +12,7 @@ from typing import Any
 from doctor.facts import Facts, LogText, Workload
 from doctor.intake.devices import stated_devices, stated_topology
 from doctor.intake.merge import merge
-from doctor.intake.quotes import in_log, quoted
+from doctor.intake.quotes import in_log, quoted, started
 from doctor.intake.report_host import (
     stated_ascend,
     stated_container_engine,
@@ -85,6 +85,8 @@ def read_field_report(data: Any) -> Facts:
         notes=report.strings("notes") + ((f"topology: {topology}",) if topology else ()),
     )
     report.note_unread()
+    if workload is not None and not workload.args.is_known:
+        facts = merge(facts, *started(report.strings("notes"), workload.engine))
     told = (read for log in facts.logs for read in in_log(log.text))
     facts = merge(facts, *quoted(report.strings("notes")), *told)
     return replace(facts, notes=tuple(dict.fromkeys((*facts.notes, *notes))))

@@ -10,6 +10,7 @@ from typing import Any
 from doctor.facts import Facts, LogText, NvidiaFacts, Version
 from doctor.intake.formats import (
     collect_env,
+    command_line,
     device_files,
     docker_config,
     docker_info,
@@ -87,6 +88,22 @@ def _head(line: str) -> Facts:
             cuda_driver_api=reading(Version.maybe(cuda[1]) if cuda and is_smi else None, "notes"),
         )
     )
+
+
+def started(notes: tuple[str, ...], engine: str) -> Iterator[Facts]:
+    """The first note that is nothing but the command which starts that engine."""
+    for note in notes:
+        line = note.strip().lstrip("$#>` ")
+        begins = line.removeprefix("sudo ").startswith(_COMMANDS)
+        read = command_line.parse(line) if begins else Facts()
+        if [work.engine for work in read.workloads] == [engine]:
+            yield read
+            return
+
+
+_COMMANDS = ("docker run", "podman run", "vllm serve", "sglang serve", "lmdeploy serve",
+             "python -m ", "python3 -m ", "trtllm-serve", "text-generation-launcher",
+             "llama-server", "./llama-server", "CUDA_VISIBLE_DEVICES=")  # fmt: skip
 
 
 def in_log(text: str) -> Iterator[Facts]:

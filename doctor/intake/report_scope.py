@@ -52,6 +52,7 @@ _SHM = re.compile(
     r"(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b",
     re.I,
 )
+_TAG = re.compile(r"^(?:py|cp|python)(3)(\d{1,2})$", re.I)  # py312
 _PYTHON = re.compile(r"(\d{1,2}(?:\.\d{1,3}){0,2}(?:a|b|rc)?\d{0,3})(t?)\b")
 
 
@@ -103,7 +104,7 @@ def _image(box: Stated) -> ImageRef:
 
 def _python(report: Stated) -> Reading[PythonInfo]:
     text = report.text("python")
-    found = version(text)
+    found = version(_TAG.sub(r"\1.\2", text))
     if found is None:
         match = _PYTHON.search(text)
         found = version(match[1]) if match else None

@@ -8,12 +8,13 @@ from typing import Any
 from doctor.facts import UNSTATED, Package, Reading, Version, Workload, seen
 from doctor.facts.arguments import argument_name
 from doctor.facts.engines import ENGINE_ORDER, carriers
+from doctor.intake.engine_words import named_engine
 from doctor.intake.environment import SCOPE
-from doctor.intake.names import engine_name
 from doctor.intake.stated import Stated, number, plain_text, truth
+from doctor.intake.typed_arguments import typed
+from doctor.intake.workload import launched_by_image
 
 _MAX_ITEMS = 200
-_NAMED = re.compile(r"(.{1,60}?)(?:\s{0,3}==\s{0,3}|\s{1,3}v?)(\d\S{0,60}|b\d{3,9})")
 _WORDS = frozenset({"quantization", "dtype", "kv_cache_dtype", "attention_backend", "load_format"})
 _CONFIG_KEYS = frozenset(
     {
@@ -36,11 +37,16 @@ _CONFIG_KEYS = frozenset(
 
 def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload | None:
     """The engine that a report names, or else the one among its packages."""
-    named, stated = _split(report.text("engine"))
-    engine = engine_name(named) or _engine_among(packages)
+    named, stated = named_engine(report.text("engine"))
+    engine = named or _engine_among(packages) or _engine_of_image(report)
     if not engine:
         return None
-    args = _arguments(report.table("engine_args"))
+    given = report.raw("engine_args")
+    told = typed(engine, given)
+    table = (
+        report.table("engine_args") if isinstance(given, dict) or not told else Stated({}, "", [])
+    )
+    args = {**told, **_arguments(table)}
     model = {key: value for key, value in args.items() if key in _CONFIG_KEYS}
     plan = {k: plain_text(v) for k, v in report.table("engine_plan").data.items()}
     return Workload(
@@ -55,17 +61,17 @@ def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload |
     )
 
 
-def _split(text: str) -> tuple[str, Version | None]:
-    """Take "vLLM 0.20.0" or "vllm==0.20.0" apart; a name may hold blanks itself."""
-    match = _NAMED.fullmatch(text.strip())
-    version = Version.maybe(match[2]) if match else None
-    return (match[1], version) if match and version else (text, None)
-
-
 def _engine_among(packages: tuple[Package, ...]) -> str:
     names = {package.name for package in packages}
     found = (engine for engine in ENGINE_ORDER if names.intersection(carriers(engine)))
     return next(found, "")
+
+
+def _engine_of_image(report: Stated) -> str:
+    """The engine that an image is named after, where nothing else names one."""
+    image = plain_text(report.table("container").data.get("image")).partition(" ")[0]
+    work = launched_by_image(image, (), "container.image") if image else None
+    return work.engine if work is not None else ""
 
 
 def _version(
@@ -84,6 +90,8 @@ def _arguments(table: Stated) -> dict[str, Any]:
     for key, value in list(table.data.items())[:_MAX_ITEMS]:
         name = argument_name(str(key))
         args[name] = _word(plain_text(value)) if name in _WORDS else _value(value)
+    if isinstance(args.get("model"), str):
+        args["model"] = args["model"].rstrip("/") or args["model"]
     return {name: value for name, value in args.items() if value not in ("", None)}
 
 

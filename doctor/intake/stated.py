@@ -44,7 +44,7 @@ def number(text: str) -> float | None:
 
 def driver_version(text: str) -> Version | None:
     """Read an NVIDIA driver version; "550" and "550.54" are short, "580.142" is not."""
-    found = version(text, width=1)
+    found = version(re.sub(r"\s*\([^()]*\)\s*$", "", text), width=1)
     if found is None or not found.is_exact or len(found.release) > 2:
         return found
     whole = (found.minor or 0) > 99

@@ -22,6 +22,7 @@ _SHORT = {
         "hf_repo": "model",
     },
     "ollama": {"parallel": "max_num_seqs"},
+    "vllm": {"q": "quantization"},
     "tgi": {
         "max_total_tokens": "max_model_len",
         "cuda_memory_fraction": "gpu_memory_utilization",
