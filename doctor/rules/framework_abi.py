@@ -55,20 +55,27 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if torch is None:
         case.scope.packages.known("packages")
         raise NotApplicable("no torch in this scope")
-    for package in packages(case):
+    listed = tuple(packages(case))
+    known = {package.name for package in listed}
+    told = (Package(name) for name in case.scope.built_for if name not in known)
+    for package in (*listed, *told):
         yield from _other_abi(case, matrix, package, torch)
         spec, sources = _built_for(case, matrix, package)
         if spec and admits(spec, torch) is False:
             yield Fault(
-                f"{package.name} {package.version} was built for torch{spec}; {torch} is here",
+                f"{_named(package)} was built for torch{spec}; {torch} is here",
                 evidence=(
-                    Evidence(f"{package.name} {package.version}", package.location),
+                    Evidence(_named(package), package.location),
                     Evidence(f"torch {torch}", case.scope.torch.at),
                 ),
                 remedies=(_reinstall(package.name, torch),),
                 sources=sources,
                 severity=Severity.WARNING if _is_patch(spec, torch) else None,
             )
+
+
+def _named(package: Package) -> str:
+    return f"{package.name} {package.version}" if package.version is not None else package.name
 
 
 def _is_patch(spec: str, torch: Version) -> bool:

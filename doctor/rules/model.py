@@ -34,7 +34,7 @@ _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
 _NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|fp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
 # Words in names of repositories for formats that engines know by another name.
 _METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4"}
-_PUBLISHED = ("mxfp4",)  # models that exist in this format only
+_PUBLISHED = ("mxfp4", "fp8")  # formats in which models are first published
 _ALLOWED = "allow_deprecated_quantization"
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 
@@ -109,7 +109,8 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
             word = named[1].lower()
             return _METHOD_OF_WORD.get(word, word), "name of the model", False
         row = known_model(matrix, model_name(case))
-        if row is None or row.quantization not in _PUBLISHED:
+        is_same = row is not None and row.repo.lower() == model_name(case).lower()
+        if row is None or row.quantization not in _PUBLISHED[: 2 if is_same else 1]:
             raise
         return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
 

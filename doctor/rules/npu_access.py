@@ -19,6 +19,11 @@ _MANAGER, _DRIVER = "/dev/davinci_manager", "/usr/local/Ascend/driver"
 _BUSY = re.compile(r"-8020\b|device is used", re.IGNORECASE)
 _NO_START = re.compile(r"-8005\b", re.IGNORECASE)
 _CAPABILITIES = re.compile(r"CapEff\s*[:=]\s*(?:0x)?0+\b", re.IGNORECASE)
+_NOT_IN_GROUP = re.compile(
+    r"\bnot (?:a member of|in|part of) (?:the )?(?:group )?HwHiAiUser\b"
+    r"|\bnot in HwHiAiUser\b|\bHwHiAiUser\b[^.;]{0,20}\bnot (?:in|a member)",
+    re.IGNORECASE,
+)
 _ABSENT = re.compile(
     r"\b(?:no|without|missing|lacks)\s+(?:the\s+)?(?:(?:--device|-v|--volume|--mount)[ =])?"
     r"((?:/dev/|/usr/local/Ascend/|/usr/local/dcmi)\S*)"
@@ -47,6 +52,8 @@ def npu_nodes_not_accessible(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _no_access(case, f"the nodes may not be opened ({nodes.at})")
     elif _CAPABILITIES.search(runtime) and _is_closed_to_others(runtime):
         yield _no_access(case, "no capabilities, and the nodes are closed to others")
+    elif _NOT_IN_GROUP.search(f"{runtime} {' '.join(case.facts.notes)}"):
+        yield _no_access(case, "the user is not in the group HwHiAiUser")
     elif not nodes.is_known and not runtime:
         raise MissingFact("ascend.nodes", nodes.missing or Missing.NOT_STATED)
 

@@ -172,7 +172,7 @@ def _kv_fault(case: Case, what: str, evidence: str) -> Fault:
 
 
 def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    fraction = number(case, "gpu_memory_utilization") or _default_share(case, matrix)
+    fraction = number(case, "gpu_memory_utilization") or default_share(case, matrix)
     need = _need(case, matrix)
     if fraction is None:
         raise MissingFact("KV cache of the engine", Missing.NOT_STATED)
@@ -196,7 +196,7 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-def _default_share(case: Case, matrix: Matrix) -> float | None:
+def default_share(case: Case, matrix: Matrix) -> float | None:
     """The largest share that a version which it may be takes by itself; None if unknown."""
     found, setting = engine(case, matrix), settings(case, matrix)[0]
     rows = possible(matrix, found, "parameter", setting, "gpu_memory_utilization")

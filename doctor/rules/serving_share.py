@@ -9,7 +9,7 @@ from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import argument, number
-from doctor.rules.serving_memory import is_share_of_total
+from doctor.rules.serving_memory import default_share, is_share_of_total
 from doctor.rules.settings import possible, settings
 from doctor.rules.software import engine
 
@@ -33,6 +33,8 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: vLLM worker start-up check; vllm-project/vllm-ascend issue 89 (rows in the matrix).
     """
     fraction = number(case, "gpu_memory_utilization")
+    if fraction is None and _says_what_is_free(case):
+        fraction = default_share(case, matrix)
     if fraction is None or not is_share_of_total(case, matrix):
         raise NotApplicable("no share of the total memory is asked for")
     if fraction > 1:
@@ -60,6 +62,13 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 f"{cards.label(device, matrix)}; {free / 1024:.1f} GiB are free"
             )
             yield _fraction_fault(case, what, None)
+
+
+def _says_what_is_free(case: Case) -> bool:
+    """Somebody measured the free memory before the engine took its share, and says so."""
+    work = case.workload
+    figures = (work.measured.value or {}) if work is not None else {}
+    return any(name in figures for name in _FREE)
 
 
 def _above_sound_share(case: Case, matrix: Matrix, fraction: float) -> Iterator[Fault]:
