@@ -109,7 +109,9 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
             word = named[1].lower()
             return _METHOD_OF_WORD.get(word, word), "name of the model", False
         row = known_model(matrix, model_name(case))
-        is_same = row is not None and row.repo.lower() == model_name(case).lower()
+        # A script around torch may convert what it loads.
+        is_served = work is not None and work.engine not in ("torch", "transformers")
+        is_same = row is not None and row.repo.lower() == model_name(case).lower() and is_served
         if row is None or row.quantization not in _PUBLISHED[: 2 if is_same else 1]:
             raise
         return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
