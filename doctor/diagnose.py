@@ -41,6 +41,7 @@ from doctor.findings import (
 from doctor.logs import Suspicion, suspect
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Rule, run_rule
+from doctor.rules.image_facts import tagged
 
 HOST_SCOPE = Scope(id="host", kind="host")
 
@@ -109,8 +110,15 @@ def _targets(facts: Facts, matrix: Matrix, request: Request) -> list[tuple[Scope
         return [(facts.scope(w.scope) or HOST_SCOPE, w) for w in facts.workloads]
     if facts.is_idle:
         return []
-    holders = [s for s in facts.scopes if holds_engine(s, matrix)]
+    holders = [s for s in facts.scopes if holds_engine(s, matrix)] or _told(facts, matrix)
     return [(scope, None) for scope in holders] or [(facts.scope("host") or HOST_SCOPE, None)]
+
+
+def _told(facts: Facts, matrix: Matrix) -> list[Scope]:
+    """Containers of which a report tells no more than the image, if the matrix knows that."""
+    if facts.scope("host") is not None:
+        return []
+    return [scope for scope in facts.scopes if tagged(scope.image.ref, matrix) is not None]
 
 
 def _wanted(facts: Facts, request: Request) -> tuple[Scope, Workload]:
