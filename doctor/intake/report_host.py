@@ -48,6 +48,7 @@ _IOMMU = (
 _NVSWITCH = re.compile(r"\bnv-?switch|\b[hd]gx\b(?![ -](?:spark|station)|.{0,12}\b4-gpu)", re.I)
 _NO_NVSWITCH = re.compile(r"\b(?:no|without|not|lacks?)\b[^,;.]{0,20}nv-?switch", re.I)
 _CUDA_OF_COMPAT = re.compile(r"cuda(?:-compat)?[-:](\d{1,2})[-.](\d{1,2})")
+_FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 _CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")
 
 
@@ -192,11 +193,15 @@ def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLib
     box = report.table("container")
     texts = (packages.compat, folder, f"{box.text('image')} {box.text('text')}")
     named = next(filter(None, map(_CUDA_OF_COMPAT.search, texts)), None)
+    own = packages.stack.get("compat")
+    # "cuda-compat 12.9" names the CUDA, "cuda-compat 575.57" the driver of which it is a part.
+    is_cuda = own is not None and (own.major or 0) < _FIRST_BRANCH
+    told = version(f"{named[1]}.{named[2]}") if named else None
     library = DriverLibrary(
         path=f"{folder or packages.compat}/libcuda.so.1",
-        version=packages.stack.get("compat"),
+        version=None if is_cuda else own,
         compat=True,
-        cuda=version(f"{named[1]}.{named[2]}") if named else None,
+        cuda=told or (own if is_cuda else None),
         searched=0,
     )
     return seen((library,), "packages" if packages.compat else "env", partial=True)

@@ -224,8 +224,10 @@ def compat_library_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         libraries (rows in the matrix).
     """
     library = _compat_in_use(case)
-    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    driver = case.facts.nvidia.driver.value
     answer = verdict(library, driver, case.nvidia_devices, matrix)
+    if driver is None and answer is not Compat.CARD:
+        case.facts.nvidia.driver.known("nvidia.driver")
     if answer in (Compat.BRANCH, Compat.CARD):
         row = matrix.forward_compat(library.cuda) if library.cuda else None
         yield Fault(
@@ -234,6 +236,8 @@ def compat_library_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
             evidence=(*_facts(case, library), *_card_facts(case, matrix)),
             remedies=(_host_library_first(library),),
             sources=tuple(row.source) if row else (),
+            # Whether it is in use was not seen where not even the driver was.
+            severity=Severity.WARNING if driver is None else None,
         )
     elif answer is None:
         case.need_vendor("nvidia")[0].brand.known("devices.brand")

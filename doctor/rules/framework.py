@@ -65,8 +65,8 @@ def _device_evidence(devices: tuple[Device, ...]) -> Evidence:
     return Evidence(f"{len(devices)} x {first.name.value or first.id}", first.name.at)
 
 
-def _gpu_torch(version: Version) -> Remedy:
-    wanted = shlex.quote(f"torch=={version.public}")
+def _gpu_torch(version: Version | None) -> Remedy:
+    wanted = shlex.quote(f"torch=={version.public}" if version else "torch")
     return Remedy(
         "install a build of torch for the accelerator",
         (f"uv pip install --reinstall {wanted} --torch-backend=auto",),
@@ -89,23 +89,32 @@ def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: torch/version.py; PyTorch index layout.
     """
     name = engine_name(case, matrix)
-    if name not in TORCH_ENGINES or case.scope.package("torch-npu") is not None:
+    is_sure = name in TORCH_ENGINES
+    if not (is_sure or _is_of_torch(case, matrix, name)) or case.scope.package("torch-npu"):
         raise NotApplicable(f"{name} does not run GPUs through this torch")
     devices = _accelerators(case)
     version = torch_version(case)
     if version is None and case.scope.lacks("torch"):
         raise NotApplicable("torch is not installed")
-    build = case.scope.torch.known("torch")
-    stated = case.scope.variants.get("torch", build.version.local)
-    if stated == "cpu" or (build.cuda.is_absent and build.hip.is_absent):
+    stated = case.scope.variants.get("torch", version.local if version else "")
+    build = case.scope.torch.value if stated == "cpu" else case.scope.torch.known("torch")
+    if stated == "cpu" or (build is not None and build.cuda.is_absent and build.hip.is_absent):
+        label = f"torch {version}" if version else "torch"
         yield Fault(
-            f"torch {build.version} is a CPU build, and this host has a GPU",
+            f"{label} is a CPU build, and this host has a GPU",
             evidence=(
-                Evidence(f"torch {build.version}, no CUDA", case.scope.torch.at),
+                Evidence(f"{label}, no CUDA", case.scope.torch.at or "build variant"),
                 _device_evidence(devices),
             ),
-            remedies=(_gpu_torch(build.version),),
+            remedies=(_gpu_torch(version),),
+            severity=None if is_sure else Severity.WARNING,
         )
+
+
+def _is_of_torch(case: Case, matrix: Matrix, name: str) -> bool:
+    """A program that the matrix does not know, in whose environment a report names a torch."""
+    has_torch = case.scope.package("torch") is not None or "torch" in case.scope.variants
+    return has_torch and matrix.canonical(name) is None
 
 
 @rule("FRM102", cause="cpu-only-build", severity=Severity.WARNING)

@@ -13,8 +13,9 @@ _PART = re.compile(r"\d+x\d+(?:\.\d+)?b|\d+(?:\.\d+)?b|[a-z]+|\d+(?:\.\d+)*")
 _SIZED = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b")
 # Words that tell a model's training or form and not its shape.
 _IDLE = frozenset(
-    "a an the model meta hf instruct chat base it awq gptq gguf fp bf int bit v q k m s".split()
-)
+    ("a", "an", "the", "model", "meta", "hf", "instruct", "chat", "base", "it", "awq", "gptq",
+     "gguf", "fp", "bf", "int", "bit", "v", "q", "k", "m", "s")
+)  # fmt: skip
 _SHORTEST = 3
 # What tells the rows apart and not the shape.
 _OWN = ("repo", "source", "confidence", "checked", "note", "override", "reason", "checkpoint_gib")
