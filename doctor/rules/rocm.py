@@ -167,11 +167,19 @@ def _rocm_floors(
         since = Version.maybe(str(match.claim.data.get("since", "")))
         if since is not None and found.version is not None and found.version.at_least(since):
             yield found.label, match.claim.value, match.claim.source
-    targets = {d.gfx.value.partition(":")[0] for d in devices if d.gfx.value}
+    targets = set(filter(None, (_gfx(device, matrix) for device in devices)))
     for match in _gfx_rows(matrix, name):
         floor = match.claim.data.get("rocm_min")
         if match.claim.key in targets and floor:
             yield f"{name} on {match.claim.key}", str(floor), match.claim.source
+
+
+def _gfx(device: Device, matrix: Matrix) -> str:
+    """The target of a device, "" where neither its reading nor its name tells it."""
+    try:
+        return amd_cards.target(device, matrix).fact.partition(":")[0]
+    except MissingFact:
+        return ""
 
 
 def _rocm_fault(case: Case, what: str, rocm: Version, sources: tuple[str, ...]) -> Fault:
