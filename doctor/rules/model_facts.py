@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from doctor.facts import Missing, MissingFact
@@ -143,6 +144,7 @@ def known_model(matrix: Matrix, name: str) -> ModelRow | None:
     return rows[0] if len(figures) == 1 else None
 
 
+@lru_cache(maxsize=2048)
 def plain_name(name: str) -> str:
     """A model's name without owner, quantization and tuning: what fixes its shape."""
     base = name.rpartition("/")[2].partition(" (")[0].lower().strip()

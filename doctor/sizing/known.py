@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 import msgspec
 
@@ -53,6 +54,7 @@ def known_model(matrix: Matrix, name: str) -> Model | None:
     return _variant(matrix, model_of(matrix, base), name)
 
 
+@lru_cache(maxsize=2048)
 def plain_name(name: str) -> str:
     """A model's name without owner, number format and tuning: what fixes its shape."""
     base = name.rpartition("/")[2].partition(" (")[0].lower().strip()
