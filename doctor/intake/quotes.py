@@ -107,8 +107,9 @@ _COMMANDS = ("docker run", "podman run", "vllm serve", "sglang serve", "lmdeploy
 
 
 def in_log(text: str) -> Iterator[Facts]:
-    """Facts of outputs of tools that stand in a log between its lines."""
-    yield from _read(text[:LIMIT], _BLOCKS)
+    """Facts of outputs of tools that stand in a log; of failures its signatures speak."""
+    failures = (kernel_log, nvidia_smi_failure, npu_smi_failure)
+    yield from _read(text[:LIMIT], tuple(kind for kind in _BLOCKS if kind not in failures))
 
 
 def _read(text: str, kinds: tuple[Any, ...]) -> Iterator[Facts]:
