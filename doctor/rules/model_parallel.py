@@ -78,15 +78,16 @@ def heads_not_divisible(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _blocks_cut(case: Case, matrix: Matrix, size: int) -> list[str]:
     """Scale blocks of the experts' weights that a rank would get a part of.
 
+    Experts that every token takes are split by tensor even where the others are not split.
     Source: vllm-project/vllm issue 17327, sgl-project/sglang issue 5843.
     """
     row = known_model(matrix, model_name(case))
     if row is None or row.repo.lower() != model_name(case).lower():
         return []
-    width = row.experts.width if row.experts else None
     by_expert = any(argument(case, name)[0] for name in _BY_EXPERT)
-    if engine_name(case, matrix) not in _WHOLE_BLOCKS or by_expert:
+    if engine_name(case, matrix) not in _WHOLE_BLOCKS or row.experts is None:
         return []
+    width = row.experts.shared if by_expert else row.experts.width
     if (
         not row.quant_block
         or not width
