@@ -26,7 +26,12 @@ _ONE_FORMAT = ("fp8", "mxfp4", "awq", "gptq")
 _GGUF = re.compile(r"(?<![a-z0-9])(i?)q([1-8])_(?:k(?:_[sml])?|0|1|s|m|x\w{1,2}|nl)", re.I)
 _SCALES = 0.43
 _BITS = (
-    (4, re.compile(r"awq|gptq|int4|w4a|4[-_ ]?bit|nf4|bnb|mxfp4|nvfp4|fp4|q4_|exl2", re.I)),
+    (
+        4,
+        re.compile(
+            r"awq|gptq|int4|w4a|4[-_ ]?bit|nf4|bnb|bitsandbytes|mxfp4|nvfp4|fp4|q4_|exl2", re.I
+        ),
+    ),
     (8, re.compile(r"fp8|int8|w8a|8[-_ ]?bit|mxfp8|q8_", re.I)),
     (32, re.compile(r"float32|fp32", re.I)),
 )
@@ -157,7 +162,8 @@ def bits_per_weight(case: Case, matrix: Matrix) -> float | None:
     16 bit is taken only if a dtype says so or the published checkpoint is known to have it.
     """
     stated = str(argument(case, "quantization")[0] or "")
-    text = f"{stated} {model_name(case)}"
+    loaded = [name for name in ("load_in_4bit", "load_in_8bit") if argument(case, name)[0]]
+    text = f"{stated} {model_name(case)} {' '.join(loaded)}"
     told = stated_bits(text, matrix)
     if told is not None:
         return told
