@@ -64,7 +64,8 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     What: the method that was asked for, or that the checkpoint declares, against the cards
         and versions that the matrix records for it; for compressed-tensors also the scheme
-        (4-bit weights need kernels of their own), for FP8 whether there are experts.
+        (4-bit weights need kernels of their own), for FP8 whether there are experts, or scales of
+        blocks.
     Why: each method has kernels for certain cards only; methods leave the engines with
         time, and the name of a repository does not say which method it uses.
     How to fix: another quantization of the same model that the finding names, another
@@ -122,7 +123,8 @@ def _schemes(case: Case, matrix: Matrix, method: str) -> list[str]:
     if method == "fp8":
         row = known_model(matrix, model_name(case))
         has_experts = row.experts is not None if row else bool(_ACTIVE.search(model_name(case)))
-        return ["fp8_experts"] if has_experts else []
+        has_blocks = row is not None and row.quant_block is not None
+        return [*(["fp8_experts"] * has_experts), *(["fp8_block"] * has_blocks)]
     if method != "compressed_tensors":
         return []
     config = (case.workload.model.value or {}) if case.workload else {}
