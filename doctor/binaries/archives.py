@@ -12,7 +12,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
@@ -131,9 +131,11 @@ class Wheel:
 @contextmanager
 def open_wheel(path: str) -> Iterator[Wheel]:
     """Open a wheel; raise `BinaryUnreadable` if it is no zip file."""
-    with reported():
-        archive = zipfile.ZipFile(path)
-    with archive:
+    with ExitStack() as stack:
+        with reported():
+            # A file of our own: from Python 3.13 on an archive may leave its file open.
+            file = stack.enter_context(open(path, "rb"))
+            archive = stack.enter_context(zipfile.ZipFile(file))
         yield Wheel(archive)
 
 

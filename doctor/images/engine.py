@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
 _TIMEOUT_S = 600
+_TRIAL_S = 10.0
 _CHUNK = 1 << 20
 _OR_A_FILE = "or name a file: docker (podman) save -o image.tar IMAGE"
 # Never started: an image without a command of its own needs some word here.
@@ -30,9 +32,11 @@ def connect() -> Iterator[DockerClient]:
     except ImportError:
         raise DoctorError("images need the docker package", how_to_add("images")) from None
     with reported():
+        _expect_socket()
         client = docker.from_env(timeout=_TIMEOUT_S)
-        client.ping()
     try:
+        with reported():
+            client.ping()
         yield client
     finally:
         client.close()
@@ -51,16 +55,35 @@ def reported() -> Iterator[None]:
         if words:
             raise RemoteError(f"the container engine says: {words}", "docker info") from None
         # What it could not reach stands deep in the words of three libraries.
-        place = os.environ.get("DOCKER_HOST") or "/var/run/docker.sock"
-        if "PermissionError" in str(fault):
-            raise RemoteError(
-                f"this user may not ask the container engine at {place}", f"sudo, {_OR_A_FILE}"
-            ) from None
-        raise RemoteError(
-            f"no container engine answers at {place}", f"start or install one, {_OR_A_FILE}"
-        ) from None
+        raise _unreached("PermissionError" in str(fault)) from None
     except (requests.RequestException, OSError) as fault:
         raise RemoteError(f"the container engine does not answer: {fault}", "docker info") from None
+
+
+def _place() -> str:
+    return os.environ.get("DOCKER_HOST") or "/var/run/docker.sock"
+
+
+def _unreached(is_refused: bool) -> RemoteError:
+    if is_refused:
+        who = f"this user may not ask the container engine at {_place()}"
+        return RemoteError(who, f"sudo, {_OR_A_FILE}")
+    return RemoteError(
+        f"no container engine answers at {_place()}", f"start or install one, {_OR_A_FILE}"
+    )
+
+
+def _expect_socket() -> None:
+    """Raise RemoteError if nobody listens: the library would leave its own try open."""
+    path = _place().removeprefix("unix://")
+    if not path.startswith("/"):
+        return
+    with socket.socket(socket.AF_UNIX) as trial:
+        trial.settimeout(_TRIAL_S)
+        try:
+            trial.connect(path)
+        except OSError as fault:
+            raise _unreached(isinstance(fault, PermissionError)) from None
 
 
 def find_image(client: DockerClient, ref: str) -> Image:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,16 @@ def test_a_sample_of_damage(name: str) -> None:
     guard()
     broken = {tried(ALL[name], data): data[:300] for data in inputs(ALL[name], SAMPLE, 0)}
     assert {how: data for how, data in broken.items() if how} == {}
+    assert _left_open() == [], "a file that is read is closed, however it is damaged"
+
+
+def _left_open() -> list[str]:
+    """Inputs that this process still holds open."""
+    found = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(str(entry.readlink()))
+    return [path for path in found if "/doctor-fuzz-" in path]
 
 
 @pytest.mark.parametrize("path", BROKE, ids=lambda path: path.name)

@@ -8,6 +8,7 @@ import hashlib
 import json
 import lzma
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 import zstandard
 
 from doctor.errors import RemoteError, UsageError
-from doctor.images.engine import reported
+from doctor.images.engine import connect, reported
 from doctor.images.reading import read_image
 from doctor.images.verify import Expectation, verify
 from doctor.matrix import load_matrix
@@ -145,6 +146,22 @@ def test_an_engine_that_does_not_answer(words: str, said: str) -> None:
     with pytest.raises(RemoteError, match=said) as fault, reported():
         raise docker.errors.DockerException(words)
     assert "name a file" in fault.value.hint
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("made", [False, True])
+def test_an_engine_that_is_not_there_leaves_nothing_open(
+    made: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "engine.sock"
+    if made:  # as one that was killed leaves it
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.bind(str(place))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{place}")
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(RemoteError, match="no container engine answers"), connect():
+        pass
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 @pytest.mark.slow
