@@ -122,7 +122,7 @@ def test_the_nearest_names_are_given(text: str, near: str) -> None:
         "H100,python=3.11,Python=3.12",
         "H100,driver=",
         "H100,python=2.7",
-        "H100,module=closed",
+        "H100,module=secret",
         "H100,os=voodoo-1",
         "cc=8.0,H100",
         "RTX5000",
