@@ -104,3 +104,8 @@ def test_shared_memory_in_words(text: str, mib: int) -> None:
 )
 def test_the_flavour_of_the_modules_in_words(text: str, flavour: str) -> None:
     assert read_field_report({"kernel_module": text}).nvidia.module_flavour.value == flavour
+
+
+def test_a_version_without_end_is_none() -> None:
+    note = f"ollama version is 0.5.1{'0' * 300}"
+    assert read_field_report({"engine": "ollama", "notes": [note]}).workloads[0].version.missing

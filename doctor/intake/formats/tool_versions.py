@@ -16,7 +16,9 @@ _COMPILER = re.compile(
     re.MULTILINE,
 )
 _CLANG = re.compile(r"^(?:[A-Z][\w ]{1,40} )?clang version (\d{1,3}\.\d{1,3}\.\d{1,3})", re.M)
-_OLLAMA = re.compile(r"^(?:ollama version is|Warning: client version is) (\d+\.\d+\.\d+)", re.M)
+_OLLAMA = re.compile(
+    r"^(?:ollama version is|Warning: client version is) (\d{1,4}\.\d{1,4}\.\d{1,4})\b", re.M
+)
 _LLAMA = re.compile(r"^version: (\d{3,6}) \([0-9a-f]{6,12}\)$\n^built with ", re.MULTILINE)
 MARKS = ("gcc", "g++", "clang", "cmake", "ollama version", "client version", "built with")
 
