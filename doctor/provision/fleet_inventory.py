@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -95,15 +96,17 @@ def _by_ansible(path: str) -> bytes:
             "ansible-inventory is not installed here",
             f"{how_to_add('provision')}, or hand over its --list output",
         )
-    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/"),
-           "LC_ALL": "C.UTF-8", "ANSIBLE_INVENTORY_ENABLED": "ini,yaml",
-           "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
-           "ANSIBLE_CONFIG": str(resource("playbooks", "ansible.cfg"))}  # fmt: skip
     command = [str(program), "-i", os.path.abspath(path), "--list"]
     try:
-        answer = subprocess.run(
-            command, capture_output=True, timeout=_LIMIT_S, check=False, env=env, cwd="/"
-        )
+        with tempfile.TemporaryDirectory(prefix="doctor-inventory-") as scratch:
+            answer = subprocess.run(
+                command,
+                capture_output=True,
+                timeout=_LIMIT_S,
+                check=False,
+                env=_environment(scratch),
+                cwd="/",
+            )
     except subprocess.TimeoutExpired:
         raise UsageError(f"--inventory {path[:200]}: Ansible did not read it", _HINT) from None
     if answer.returncode:
@@ -111,6 +114,20 @@ def _by_ansible(path: str) -> bytes:
         reason = next((line for line in said if "ERROR" in line), "not read")
         raise UsageError(f"--inventory {path[:200]}: {reason[:300]}", _HINT)
     return answer.stdout
+
+
+def _environment(scratch: str) -> dict[str, str]:
+    """What ansible-inventory sees; what it writes goes to a folder that is not the user's."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": os.environ.get("HOME", "/"),
+        "LC_ALL": "C.UTF-8",
+        "ANSIBLE_INVENTORY_ENABLED": "ini,yaml",
+        "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
+        "ANSIBLE_CONFIG": str(resource("playbooks", "ansible.cfg")),
+        "ANSIBLE_HOME": scratch,
+        "ANSIBLE_LOCAL_TEMP": scratch,
+    }
 
 
 def _table(value: Any) -> dict[str, Any]:

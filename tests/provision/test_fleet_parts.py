@@ -103,6 +103,23 @@ def test_ansible_reads_ini_and_yaml_and_runs_no_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("mode", [0o700, 0o500])
+def test_an_inventory_is_read_and_the_home_is_left_alone(
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ansible")
+    ini, home, scratch = tmp_path / "hosts.ini", tmp_path / "home", tmp_path / "scratch"
+    scratch.mkdir()
+    home.mkdir()
+    home.chmod(mode)
+    ini.write_text("[gpu]\none ansible_port=2200\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    assert len(read_inventory(str(ini))) == 1
+    assert [*home.iterdir(), *scratch.iterdir()] == []
+
+
+@pytest.mark.real
 @pytest.mark.parametrize("form", ["json", "text"])
 @pytest.mark.parametrize("line", ["check", "plan p", "drift p", "apply p --yes"])
 def test_a_fleet_that_nobody_reaches_is_rows_and_3(
