@@ -53,8 +53,7 @@ def test_what_is_no_image_gives_one_line_and_2(
         assert captured.err.count("\n") <= 2
 
 
-# The client library leaves the socket of an engine that does not answer to the collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("ref", "status", "named"),
     [("./absent.tar", 2, "absent.tar"), ("/dev", 2, "/dev"), ("absent:1", 4, "/nowhere")],
