@@ -35,8 +35,11 @@ def test_the_demo_twice_as_a_user_without_compiler(images: dict[str, str], suite
 
 
 @pytest.mark.parametrize("mode", ["755", "700"])
-def test_the_demo_where_the_home_is_another_s(images: dict[str, str], mode: str) -> None:
-    with the_port(), box(images["trixie"], "ada", (*PYTHON, *ENGINE)) as machine:
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_demo_where_the_home_is_another_s(
+    images: dict[str, str], suite: str, mode: str
+) -> None:
+    with the_port(), box(images[suite], "ada", (*PYTHON, *ENGINE)) as machine:
         root = Box(machine.name)
         for words in (("mv", "/home/ada/doctor", "/srv"), ("chown", "root:", "/home/ada"),
                       ("chmod", mode, "/home/ada")):  # fmt: skip
