@@ -174,7 +174,8 @@ class Workload(Record):
     num_attention_heads, quantization_config ...); `measured` figures that the engine
     itself printed, in GiB or tokens; `plan` facts of a serialized TensorRT engine.
     `limits` are those of its process; `libraries` the drivers and runtimes that its processes
-    have mapped: a path that ends in " (deleted)" was replaced on disk since.
+    have mapped: a path that ends in " (deleted)" was replaced on disk since. `building` are
+    the words by which somebody says that it is compiled here.
     """
 
     id: str
@@ -190,3 +191,4 @@ class Workload(Record):
     plan: Reading[dict[str, str]] = UNSTATED
     limits: Limits = Limits()
     libraries: Reading[tuple[str, ...]] = UNSTATED
+    building: Reading[str] = UNSTATED

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from doctor.facts import Facts, LogText, Workload
+from doctor.facts import Facts, LogText, Workload, seen
 from doctor.intake.devices import stated_devices, stated_topology
 from doctor.intake.merge import merge
-from doctor.intake.quotes import in_log, quoted, started
+from doctor.intake.quotes import building, in_log, quoted, started
 from doctor.intake.report_host import (
     stated_ascend,
     stated_container_engine,
@@ -69,6 +69,9 @@ def read_field_report(data: Any) -> Facts:
     packages = sort_packages(report.table("packages"))
     python = with_tags(tuple(packages.python), report.strings("notes"))
     workload = stated_workload(report, python)
+    words = building(report.strings("notes"))
+    if workload is not None and words:
+        workload = replace(workload, building=seen(words, "notes"))
     devices = stated_devices(report)
     topology = report.text("topology")
     facts = Facts(

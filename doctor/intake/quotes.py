@@ -35,6 +35,21 @@ from doctor.probes.tool_text import LIMIT, reading
 # The head of nvidia-smi's table, of which people copy a part.
 _DRIVER = re.compile(r"\bDriver Version: {1,4}(\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
 _CUDA = re.compile(r"\bCUDA Version: {1,4}(\d{2}\.\d)\b")
+# What stands in an address or a command names things, and says nothing of them.
+_ADDRESS = re.compile(r"(?:git\+)?[a-z]{2,9}://\S{1,500}")
+_COMMAND = re.compile(
+    r"\s{0,8}[$#>]?\s{0,4}(?:sudo )?(?:uv )?(?:pip3?|conda|mamba|apt(?:-get)?|git|cmake|make|"
+    r"export|docker run|python3? -m) [\w/.=:-]",
+    re.IGNORECASE,
+)
+_BUILD = re.compile(
+    r"\b(?:buil[dt]|building|compil(?:e|ed|ing)|install(?:ed)?) (?:it |\S{1,30} )?"
+    r"(?:from|out of) (?:the )?(?:source|checkout|git)\b|\bsource build\b|"
+    r"\bpip3? install (?:-{1,2}[\w=-]{1,40} ){0,4}(?:-e )?\.(?=\s|$|\[)|"
+    r"\bpip3? install [^;|]{0,200}(?:git\+|--no-build-isolation|--no-binary)|"
+    r"\bsetup\.py (?:install|develop|build|bdist)",
+    re.IGNORECASE,
+)
 # Formats of which one line is enough, and that nobody writes as prose.
 _LINES = (
     kernel_log,
@@ -74,8 +89,15 @@ def quoted(notes: tuple[str, ...]) -> Iterator[Facts]:
     for note in notes:
         if "\n" in note.strip():
             yield from _read(note, _BLOCKS)
-    if lines:
-        yield Facts(logs=(LogText("\n".join(lines), prose=True),))
+    said = [_ADDRESS.sub(" ", line) for line in lines if not _COMMAND.match(line)]
+    if said:
+        yield Facts(logs=(LogText("\n".join(said), prose=True),))
+
+
+def building(notes: tuple[str, ...]) -> str:
+    """The words by which somebody says that the engine is compiled on this host, or ""."""
+    found = (_BUILD.search(note) for note in notes)
+    return next((match[0] for match in found if match), "")
 
 
 def _head(line: str) -> Facts:

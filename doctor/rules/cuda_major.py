@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from doctor.facts import Binary, Version
+from doctor.facts import Binary
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import builds
@@ -263,34 +263,8 @@ def _packaged_majors(case: Case, matrix: Matrix) -> set[int | None]:
     return {int(m[2]) for m in names if m} | ({torch.cuda.major} if torch else set())
 
 
-@rule("CUD134", cause="cuda-major-mismatch", severity=Severity.INFO)
-def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The CUDA compiler that would be used is of another major than torch.
-
-    What: toolkits with nvcc against the CUDA major of torch.
-    Why: wheels need no compiler, so this is harmless, until an extension is built from
-        source or compiled at run time: torch then refuses another major.
-    How to fix: before building, point CUDA_HOME to a toolkit of torch's major.
-    Silent when: a toolkit of torch's major is there, or none at all.
-    Sources: torch.utils.cpp_extension, version check of the compiler.
-    """
-    torch = builds.torch_build(case, matrix)
-    if torch is None:
-        raise NotApplicable("no CUDA build of torch")
-    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
-    compilers: list[Version] = [t.version for t in toolkits if t.nvcc and t.version is not None]
-    if compilers and all(version.major != torch.cuda.major for version in compilers):
-        have = ", ".join(map(str, compilers))
-        yield Fault(
-            message=f"nvcc here is of CUDA {have}, and {torch.label} is for CUDA {torch.cuda}: "
-            "building an extension would fail",
-            evidence=(torch.evidence, Evidence(f"nvcc {have}", case.facts.nvidia.toolkits.at)),
-        )
-
-
 RULES: tuple[Rule, ...] = (
     libraries_of_two_majors,
     build_of_another_major,
     system_cuda_of_another_major,
-    compiler_of_another_major,
 )

@@ -34,7 +34,7 @@ def amdgpu_not_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
         engine for ROCm says that there is no device.
     How to fix: load the module; if it is not there, install the kernel's own or AMD's.
     Silent when: the module is loaded, the host is WSL, where Windows has the driver, or
-        only a container was looked at.
+        only a container was looked at; or no engine is to run on them.
     Sources: ROCm installation guide, prerequisites and verification.
     """
     _need_amd(case)
@@ -51,12 +51,12 @@ def amdgpu_not_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     nodes = rocm.nodes.known("rocm.nodes")
     if rocm.driver.is_absent and _NODE not in nodes:
-        fact = Evidence(f"{_NODE} is not there, nor the module", rocm.nodes.at)
-        # A processor's own display unit is not there to compute, unless an engine is.
-        yield _unloaded(fact, None if case.workload else Severity.WARNING)
+        if case.workload is None:  # a processor's own display unit is not there to compute
+            raise NotApplicable("no engine is to run on it")
+        yield _unloaded(Evidence(f"{_NODE} is not there, nor the module", rocm.nodes.at))
 
 
-def _unloaded(fact: Evidence, severity: Severity | None = None) -> Fault:
+def _unloaded(fact: Evidence) -> Fault:
     return Fault(
         message="AMD's kernel driver is not loaded: ROCm finds no device",
         evidence=(fact,),
@@ -67,7 +67,6 @@ def _unloaded(fact: Evidence, severity: Severity | None = None) -> Fault:
             ),
         ),
         sources=(_GUIDE,),
-        severity=severity,
     )
 
 

@@ -1,0 +1,61 @@
+"""Is the CUDA compiler that would build an extension of the major of torch?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import builds
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.software import engine
+
+
+@rule("CUD134", cause="cuda-major-mismatch", severity=Severity.ERROR)
+def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The CUDA compiler that would be used is of another major than torch.
+
+    What: toolkits with nvcc against the CUDA major of torch.
+    Why: torch refuses to build extensions with another major. Wheels need no compiler, so
+        there it is a note: harmless until something is compiled.
+    How to fix: before building, point CUDA_HOME to a toolkit of torch's major.
+    Silent when: a toolkit of torch's major is there, or none at all.
+    Sources: torch.utils.cpp_extension, version check of the compiler.
+    """
+    torch = builds.torch_build(case, matrix)
+    if torch is None:
+        raise NotApplicable("no CUDA build of torch")
+    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
+    compilers: list[Version] = [t.version for t in toolkits if t.nvcc and t.version is not None]
+    if compilers and all(version.major != torch.cuda.major for version in compilers):
+        have = ", ".join(map(str, compilers))
+        yield Fault(
+            message=f"nvcc here is of CUDA {have}, and {torch.label} is for CUDA {torch.cuda}: "
+            "building an extension would fail",
+            evidence=(torch.evidence, Evidence(f"nvcc {have}", case.facts.nvidia.toolkits.at)),
+            remedies=(
+                Remedy(
+                    f"point CUDA_HOME to a toolkit of CUDA {torch.cuda.major}, or take a torch "
+                    f"for CUDA {compilers[0].major}",
+                    (f"export CUDA_HOME=/usr/local/cuda-{torch.cuda.major}",),
+                ),
+            ),
+            severity=_if_built(case, matrix),
+        )
+
+
+def _if_built(case: Case, matrix: Matrix) -> Severity | None:
+    """An error where it is compiled here, a warning where that is likely, else a note."""
+    work = case.workload
+    if work is not None and work.building.is_known:
+        return None
+    try:
+        found = engine(case, matrix)
+    except NotApplicable:
+        return Severity.INFO
+    has_source_only = any(True for _ in matrix.claims(found.name, "artefact", None, "sdist"))
+    return Severity.WARNING if has_source_only and found.version is None else Severity.INFO
+
+
+RULES: tuple[Rule, ...] = (compiler_of_another_major,)
