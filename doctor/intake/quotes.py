@@ -35,8 +35,7 @@ from doctor.probes.tool_text import LIMIT, reading
 # The head of nvidia-smi's table, of which people copy a part.
 _DRIVER = re.compile(r"\bDriver Version: {1,4}(\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
 _CUDA = re.compile(r"\bCUDA Version: {1,4}(\d{2}\.\d)\b")
-# What stands in an address or a command names things, and says nothing of them.
-_ADDRESS = re.compile(r"(?:git\+)?[a-z]{2,9}://\S{1,500}")
+# What stands in a command names things, and says nothing of them.
 _COMMAND = re.compile(
     r"\s{0,8}[$#>]?\s{0,4}(?:sudo )?(?:uv )?(?:pip3?|conda|mamba|apt(?:-get)?|git|cmake|make|"
     r"export|docker run|python3? -m) [\w/.=:-]",
@@ -89,7 +88,7 @@ def quoted(notes: tuple[str, ...]) -> Iterator[Facts]:
     for note in notes:
         if "\n" in note.strip():
             yield from _read(note, _BLOCKS)
-    said = [_ADDRESS.sub(" ", line) for line in lines if not _COMMAND.match(line)]
+    said = [line for line in lines if not _COMMAND.match(line)]
     if said:
         yield Facts(logs=(LogText("\n".join(said), prose=True),))
 

@@ -109,3 +109,31 @@ def test_the_flavour_of_the_modules_in_words(text: str, flavour: str) -> None:
 def test_a_version_without_end_is_none() -> None:
     note = f"ollama version is 0.5.1{'0' * 300}"
     assert read_field_report({"engine": "ollama", "notes": [note]}).workloads[0].version.missing
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "built from source, with the check taken out",
+        "pip install -e .",
+        "pip3 install --no-build-isolation git+https://example.org/a.git@v2",
+        "we compiled vllm from source",
+        "python setup.py develop",
+    ],
+)
+def test_words_of_a_build(note: str) -> None:
+    facts = read_field_report({"engine": "vllm", "notes": [note]})
+    assert facts.workloads[0].building.value
+
+
+@pytest.mark.parametrize("note", ["pip install vllm", "the source of the model", "pip list ."])
+def test_words_of_no_build(note: str) -> None:
+    facts = read_field_report({"engine": "vllm", "notes": [note]})
+    assert not facts.workloads[0].building.is_known
+
+
+def test_a_command_says_nothing_of_what_it_names() -> None:
+    command = "pip install --no-build-isolation git+https://example.org/flash-attention.git"
+    assert not any(log.prose for log in read_field_report({"notes": [command]}).logs)
+    said = "flash-attention does not work on this T4"
+    assert any(log.prose for log in read_field_report({"notes": [command, said]}).logs)
