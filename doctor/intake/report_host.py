@@ -21,6 +21,7 @@ from doctor.facts import (
     seen,
 )
 from doctor.facts.host import DiskSpace
+from doctor.intake.cpu_names import full_name
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
 from doctor.intake.report_packages import SortedPackages
 from doctor.intake.stated import Stated, number, plain_text
@@ -136,7 +137,7 @@ def _cpu(cpu: Stated) -> Cpu:
     cpu.raw("vm")
     count = cpu.number("count")
     stated = Cpu(
-        model=reading(cpu.text("model") or None, "cpu.model"),
+        model=reading(full_name(cpu.text("model")) or None, "cpu.model"),
         # A list with "fpu", which each x86 of 64 bits has, was copied whole from the kernel.
         flags=seen(flags, "cpu.flags", partial="fpu" not in flags) if flags else UNSTATED,
         lacks=seen(lacks, "cpu.lacks", partial=True) if lacks else UNSTATED,

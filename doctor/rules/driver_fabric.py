@@ -76,10 +76,12 @@ def fabric_manager_not_of_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
         leave the state in which every CUDA call answers 802 "system not yet initialized".
     How to fix: install the fabric manager of exactly the driver's version, start it, and
         hold both packages together.
-    Silent when: the cards are PCIe cards, bridged, or joined to a CPU only.
+    Silent when: the cards are PCIe cards, bridged, or joined to a CPU only. A warning where
+        the cards are not known: nobody installs it without NVSwitch.
     Sources: NVIDIA Fabric Manager user guide; gpu-driver-container issue 735.
     """
-    found = _switched_cards(case, matrix)
+    is_known = case.facts.devices.is_known or _manager_version(case)[0] is None
+    found = _switched_cards(case, matrix) if is_known else ()
     driver = case.facts.nvidia.driver.known("nvidia.driver")
     version, fact = _manager_version(case)
     if version is None:
@@ -88,9 +90,10 @@ def fabric_manager_not_of_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if version.same_as(driver) is False:
         yield Fault(
             message=f"fabric manager {version} does not belong to driver {driver}",
-            evidence=(fact, _driver(case), cards.evidence(found[0], matrix)),
+            evidence=(fact, _driver(case), *(cards.evidence(d, matrix) for d in found[:1])),
             remedies=(_install(driver),),
             sources=("https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",),
+            severity=None if found else Severity.WARNING,
         )
 
 
