@@ -10,6 +10,7 @@ from doctor.facts import Binary, Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Release
+from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import TORCH_ENGINES
@@ -231,6 +232,12 @@ def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
     arch = _arch(case)
     if any(arch in row.archs for row in listed):
         return
+    if (
+        found.version is not None
+        and by_wheel
+        and any(cards.is_tegra(d, matrix) for d in case.nvidia_devices)
+    ):
+        raise NotApplicable("wheels for a Jetson are of an index of its own: another rule")
     offered = " ".join(dict.fromkeys(a for row in listed for a in row.archs))
     newer = _newest_with(case, matrix, found, arch)
     yield Fault(
