@@ -42,7 +42,7 @@ _COMMAND = re.compile(
     re.IGNORECASE,
 )
 _BUILD = re.compile(
-    r"\b(?:buil[dt]|building|compil(?:e|ed|ing)|install(?:ed)?) (?:it |\S{1,30} )?"
+    r"\b(?:buil[dt]|builds|building|compil(?:es?|ed|ing)|install(?:ed)?) (?:it |\S{1,30} )?"
     r"(?:from|out of) (?:the )?(?:source|checkout|git)\b|\bsource build\b|"
     r"\bpip3? install (?:-{1,2}[\w=-]{1,40} ){0,4}(?:-e )?\.(?=\s|$|\[)|"
     r"\bpip3? install [^;|]{0,200}(?:git\+|--no-build-isolation|--no-binary)|"

@@ -31,8 +31,8 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
         with "no kernel image is available".
     How to fix: the newest release that still supports the card, another engine, or a
         newer card.
-    Silent when: the engine does not run on NVIDIA devices here; a source build can hold
-        other code, which the rules on binaries judge.
+    Silent when: the engine does not run on NVIDIA devices here. A warning where it is
+        built here: such a build can hold other code, which the rules on binaries judge.
     Sources: build files and measured code targets of the releases (rows in the matrix).
     """
     devices = case.need_vendor("nvidia")
@@ -47,7 +47,10 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
             # Of an unknown version the newest may refuse the card; who chose a format or a
             # kernel for it hardly means that one.
             is_chosen = fault.severity is Severity.WARNING and _has_choice(case)
-            yield replace(fault, severity=Severity.INFO) if is_chosen else fault
+            level = Severity.INFO if is_chosen else fault.severity
+            if level is None and case.workload is not None and case.workload.building.is_known:
+                level = Severity.WARNING  # who builds it may have taken the check out
+            yield replace(fault, severity=level)
     if found.beyond:
         raise found.unknown()
 
