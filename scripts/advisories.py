@@ -5,8 +5,8 @@
 Looks at the distributions that llm-doctor requires, with its extras, as they are installed
 beside this Python. Answers 0 if none has an advisory, 1 if one has, and 3 if that could not be
 found out: a check that was not made is no pass. Source of advisories: OSV,
-https://google.github.io/osv.dev/post-v1-querybatch/; with --index the JSON pages of a package
-index, https://docs.pypi.org/api/json/, of which a mirror may hold the newest release alone.
+https://google.github.io/osv.dev/post-v1-querybatch/; with --index the pages of the JSON API of
+a package index, of which a mirror may hold the newest release alone.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from doctor.cli.fleet_verbs import apply_fleet, orders_for
 from doctor.cli.provisioning import ServiceOptions, desk_for, on_a_locked_service, say
 
 if TYPE_CHECKING:
+    from doctor.provision.apply import Outcome
     from doctor.provision.asked import Asked
     from doctor.provision.order import Prepared
     from doctor.provision.plan import Plan
@@ -66,8 +67,7 @@ def command(
     asked = service.asked(profile)
     desk = desk_for(asked)
     if resume:
-        _expect_no_more(bool(plan_file or check or service.lock or service.offline))
-        outcome = desk.resume(asked.target, asked.service)
+        outcome = _taken_up(asked, desk, plan_file or check or service.lock or service.offline)
     else:
         prepared = _prepared(asked, desk, plan_file)
         if prepared.plan.is_empty or prepared.plan.blockers or check:
@@ -78,14 +78,15 @@ def command(
     ctx.exit(int(outcome.exit_code))
 
 
-def _expect_no_more(has_more: bool) -> None:
-    """Raise UsageError if something is asked for that a run which is taken up does not heed."""
+def _taken_up(asked: Asked, desk: Desk, has_more: object) -> Outcome:
+    """Go on with the run that was interrupted; UsageError for anything that it does not heed."""
     from doctor.errors import UsageError
 
     if has_more:
         raise UsageError(
             "--resume goes on with what was planned", "leave --plan, --check, --lock, --offline out"
         )
+    return desk.resume(asked.target, asked.service)
 
 
 def _prepared(asked: Asked, desk: Desk, plan_file: str) -> Prepared:

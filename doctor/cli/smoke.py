@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from doctor.cli.finite import Finite
+
+if TYPE_CHECKING:
+    from doctor.smoke.target import Record
 
 
 @click.command("smoke")
@@ -63,7 +66,6 @@ def command(
     from doctor.smoke.asked import Options, read_ask
     from doctor.smoke.outcome import EXIT_CODES
     from doctor.smoke.prepare import prepare
-    from doctor.smoke.records import write_record
     from doctor.smoke.run import smoke
 
     ask, matrix = read_ask(Options(**asked)), load_matrix()
@@ -72,11 +74,18 @@ def command(
         emit(render_command(plan.argv, plan.env, plan.settings))
         return
     outcome = smoke(ask, matrix, lambda text: click.echo(clean_line(text), err=True))
-    if outcome.record is None and (record or asked["expect"]):
-        # The known-answer model has figures of its own, and a proof that failed has none.
-        click.echo("no figures of a model were taken: none are recorded or compared", err=True)
-    elif record and outcome.record is not None:
-        write_record(record, outcome.record)
+    _keep(outcome.record, record, bool(record or asked["expect"]))
     style = terminal_style(sys.stdout, verbose)
     emit(render_json(outcome) if form == "json" else render_text(outcome, style))
     ctx.exit(int(EXIT_CODES[outcome.verdict]))
+
+
+def _keep(taken: Record | None, path: str, is_asked_for: bool) -> None:
+    """Write the model's figures where they are wanted, or say that there are none."""
+    from doctor.smoke.records import write_record
+
+    if taken is None and is_asked_for:
+        # The known-answer model has figures of its own, and a proof that failed has none.
+        click.echo("no figures of a model were taken: none are recorded or compared", err=True)
+    elif path and taken is not None:
+        write_record(path, taken)
