@@ -102,7 +102,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "releases": ("version",),
     "repositories": ("system",),
     "residuals": ("kind",),
-    "rosters": ("kind",),
+    "rosters": ("kind", "value"),
     "schemes": ("id",),
     "runs": ("engine",),
     "signatures": ("id",),

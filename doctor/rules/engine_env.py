@@ -11,8 +11,8 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Claim
 from doctor.rules.engine import Case, Fault, Severity, rule
 from doctor.rules.model_facts import environment
-from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, engine, installed
+from doctor.rules.settings import possible, settings
+from doctor.rules.software import Software, engine, installed, software
 
 # Variables that name one folder or file: nvcc, CMake, torch and the engines append to them.
 _SINGLE_PATHS = (
@@ -32,6 +32,16 @@ _SINGLE_PATHS = (
 
 
 _PROGRAMS = ("CUDACXX", "TRITON_PTXAS_PATH")
+# What int() and float() of Python read, and nothing at all, which start scripts write for "unset".
+_READ_AS = {
+    "integer": (r"\s*(?:[-+]?\d+(?:_\d+)*)?\s*", "it is read as an integer"),
+    "number": (
+        r"\s*(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf)?\s*",
+        "it is read as a number",
+    ),
+}
+# Libraries that engines load whatever they are, by how the names of their variables begin.
+_LIBRARIES = {"NCCL_": "nvidia-nccl"}
 # Variables of CUDA, torch, OpenMP and ROCm whose values have one form. Sources: CUDA C++
 # Programming Guide, environment variables; torch.utils.cpp_extension; torch CUDA semantics;
 # OpenMP specification; ROCm documentation of HSA_OVERRIDE_GFX_VERSION.
@@ -106,13 +116,25 @@ def engine_variable_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: environment modules of the engines (rows in the matrix).
     """
     env = environment(case, needed=True)
-    torch = installed(case, matrix, "torch")
     setting = settings(case, matrix)[0]
-    for found in (engine(case, matrix), *([torch] if torch else [])):
+    for found in _readers(case, matrix, env):
         known = dict.fromkeys(match.claim.key for match in matrix.claims(found.name, "env-var"))
         for name in filter(env.__contains__, known):
-            for match in applicable(matrix, found, "env-var", setting, name):
-                yield from _variable_faults(case, found, match, env[name])
+            for match, for_all in possible(matrix, found, "env-var", setting, name):
+                # In whatever release a variable is read as a number, it is read as nothing else.
+                if for_all or (found.version is None and match.claim.value in _READ_AS):
+                    yield from _variable_faults(case, found, match, env[name])
+
+
+def _readers(case: Case, matrix: Matrix, env: dict[str, str]) -> Iterator[Software]:
+    """The engine, its torch, and the libraries of which a variable is set."""
+    yield engine(case, matrix)
+    torch = installed(case, matrix, "torch")
+    if torch is not None:
+        yield torch
+    for prefix, name in _LIBRARIES.items():
+        if any(variable.startswith(prefix) for variable in env):
+            yield installed(case, matrix, name) or software(matrix, name, None, "")
 
 
 def _variable_faults(case: Case, found: Software, match: ClaimMatch, value: str) -> Iterator[Fault]:
@@ -130,18 +152,25 @@ def _variable_faults(case: Case, found: Software, match: ClaimMatch, value: str)
 
 
 def _problem(claim: Claim, value: str) -> tuple[str, Severity | None]:
-    allowed = [str(item).lower() for item in claim.data.get("allowed", ())]
-    pattern = str(claim.data.get("pattern", ""))
     if claim.value == "removed":
         return "this release does not read it", Severity.WARNING
+    allowed = [str(item) for item in claim.data.get("allowed", ())]
+    is_listed = value.lower() in [item.lower() for item in allowed]
     if claim.data.get("must_be") == "unset" or claim.value == "dangerous":
-        if value.lower() in (*allowed, "0", "false", ""):
+        if is_listed or value.lower() in ("0", "false", ""):
             return "", None
         return claim.text or "it must not be set in service", Severity.WARNING
-    if allowed and value.lower() not in allowed:
-        return f"allowed are {', '.join(allowed)}", None
+    pattern, label = _READ_AS.get(claim.value, (str(claim.data.get("pattern", "")), ""))
+    # What the engine reads past, with a default in its place, does not stop it.
+    is_passed_over = claim.data.get("otherwise") == "default"
+    severity = Severity.WARNING if is_passed_over else None
+    ending = ", and the default is taken" if is_passed_over else ""
+    if allowed and not is_listed:
+        return f"allowed are {', '.join(allowed)}{ending}", severity
     if pattern and re.fullmatch(pattern, value) is None:
-        return "the value does not have the form that is read", None
+        return (
+            label or claim.text or "the value does not have the form that is read"
+        ) + ending, severity
     return "", None
 
 
