@@ -10,7 +10,9 @@ from doctor.matrix.claims import capability_matches
 from doctor.matrix.model import Claim, EngineDomain, Roster
 
 # What a claim may depend on; "package:x" and "arg:x" name a package and an argument.
-_WHEN_TEXT = "arch backend capability cuda driver gpu_class os python soc variant vendor"
+_WHEN_TEXT = (
+    "arch attention backend capability cuda driver gpu_class model os python soc variant vendor"
+)
 WHEN_KEYS = frozenset(_WHEN_TEXT.split())
 # Kinds of which several may hold at once for the same key.
 _MANY = frozenset(("advisory", "env-var", "gfx", "image", "kernel", "known-bad", "trap"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
@@ -13,7 +13,6 @@ from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import (
-    architecture_names,
     argument,
     environment,
 )
@@ -29,6 +28,7 @@ from doctor.rules.settings import (
 )
 from doctor.rules.software import Software, engine, packages, software
 
+_BACKEND_ARGUMENTS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 
 
@@ -47,33 +47,38 @@ def attention_backend_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         releases refuse it.
     Sources: back-end selection code and documentation (rows in the matrix).
     """
-    name, at = _chosen_backend(case)
-    found = _provider(case, matrix, engine(case, matrix), name)
     checks = [
-        (lambda s=setting: _backend_faults(matrix, found, s, (name, at)))
+        partial(
+            _backend_faults,
+            matrix,
+            provider(case, matrix, "attention-backend", name),
+            setting,
+            (name, at),
+        )
+        for name, at in _chosen_backends(case)
         for setting in settings(case, matrix)
     ]
     yield from each(checks)
 
 
-def _chosen_backend(case: Case) -> tuple[str, str]:
-    stated, at = argument(case, "attention_backend")
-    if stated:
-        return str(stated), at
+def _chosen_backends(case: Case) -> list[tuple[str, str]]:
+    """Names of back ends with where they were read: of arguments, else of the environment."""
+    stated = [argument(case, name) for name in _BACKEND_ARGUMENTS]
     env = environment(case)
-    for variable in _BACKEND_VARIABLES:
-        if env.get(variable):
-            return env[variable], f"environment {variable}"
-    raise NotApplicable("no attention back end was chosen")
+    named = [(env[name], f"environment {name}") for name in _BACKEND_VARIABLES if env.get(name)]
+    chosen = list({str(name): at for name, at in stated if name}.items()) or named[:1]
+    if not chosen:
+        raise NotApplicable("no attention back end was chosen")
+    return chosen
 
 
-def _provider(case: Case, matrix: Matrix, found: Software, name: str) -> Software:
-    """The engine, if it knows the back end by this name; else the package that brings it."""
+def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:
+    """The engine, if claims of it speak of the thing; else the package beside it that brings it."""
+    found = engine(case, matrix)
+    if _names(matrix.claims(found.name, kind), name):
+        return found
     for package in packages(case):
-        claims = matrix.claims(package.name, "attention-backend")
-        if package.name != found.name and _names(claims, name):
-            if _names(matrix.claims(found.name, "attention-backend"), name):
-                return found
+        if package.name != found.name and _names(matrix.claims(package.name, kind), name):
             return software(matrix, package.name, package.version, case.scope.packages.at)
     return found
 
@@ -174,7 +179,7 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         versions it may be are concerned.
     Sources: documentation and threads of the engine (rows in the matrix).
     """
-    if argument(case, "attention_backend")[0]:
+    if any(argument(case, name)[0] for name in _BACKEND_ARGUMENTS):
         raise NotApplicable("a back end was chosen")
     found = engine(case, matrix)
     env = environment(case)
@@ -182,8 +187,6 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         for match, is_sure in possible(matrix, found, "default-attention", setting):
             claim = match.claim
             if claim.value != "unsupported" or _switched_off(claim, env):
-                continue
-            if not _model_matches(case, matrix, claim):
                 continue
             fault = refusal(matrix, found, setting, Judgement(refused=match), claim.key)
             if fault is not None:
@@ -193,13 +196,6 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _switched_off(claim: Claim, env: dict[str, str]) -> bool:
     switches = claim.data.get("unless_env", {})
     return any(env.get(name, "").lower() == str(value).lower() for name, value in switches.items())
-
-
-def _model_matches(case: Case, matrix: Matrix, claim: Claim) -> bool:
-    wanted = claim.data.get("model", "")
-    if not wanted:
-        return True
-    return any(re.search(wanted, name, re.IGNORECASE) for name in architecture_names(case, matrix))
 
 
 RULES = (

@@ -10,7 +10,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.engine_features import refusal
+from doctor.rules.engine_features import provider, refusal
 from doctor.rules.model_facts import argument, known_model, model_name, quantization_of
 from doctor.rules.settings import (
     Judgement,
@@ -50,10 +50,13 @@ def word_of(case: Case, name: str) -> tuple[str, str]:
 
 
 def judged(
-    case: Case, matrix: Matrix, decide: Callable[[Software, Setting], Iterator[Fault]]
+    case: Case,
+    matrix: Matrix,
+    decide: Callable[[Software, Setting], Iterator[Fault]],
+    found: Software | None = None,
 ) -> Iterator[Fault]:
-    """Ask once per different kind of device."""
-    found = engine(case, matrix)
+    """Ask once per different kind of device, of the engine or of the part that brings the thing."""
+    found = found or engine(case, matrix)
     checks = [(lambda s=setting: decide(found, s)) for setting in settings(case, matrix)]
     yield from each(checks)
 
@@ -93,7 +96,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 return
         need(results[0][1], f"quantization {method} of {found.name}")
 
-    yield from judged(case, matrix, decide)
+    yield from judged(case, matrix, decide, provider(case, matrix, "quantization", method))
 
 
 def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
@@ -226,7 +229,7 @@ def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
             fix = fault.remedies or (Remedy("use float16", ("--dtype float16",)),)
             yield replace(fault, evidence=seen, remedies=fix)
 
-    yield from judged(case, matrix, decide)
+    yield from judged(case, matrix, decide, provider(case, matrix, "dtype", dtype))
 
 
 RULES = (

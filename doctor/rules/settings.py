@@ -13,6 +13,7 @@ from doctor.matrix.ranges import covers, version_of
 from doctor.rules import cards, npus
 from doctor.rules.engine import Case
 from doctor.rules.model_facts import environment
+from doctor.rules.model_kinds import ModelKind
 from doctor.rules.software import Software, admits
 
 _REFUSALS = ("unsupported", "removed")
@@ -39,6 +40,7 @@ class Setting:
     gpu_class: str | None = None
     backend: str | None = None
     variant: str | None = None
+    model: ModelKind = ModelKind()
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Judgement:
 
 def settings(case: Case, matrix: Matrix) -> tuple[Setting, ...]:
     """One setting per different kind of device of the case; one without device if there is none."""
-    base = _base(case)
+    base = replace(_base(case), model=ModelKind(case, matrix))
     seen: dict[tuple[str, str], Setting] = {}
     for device in cards.distinct(case.devices):
         capability = cards.capability(device, matrix).value
@@ -115,6 +117,8 @@ def _condition(key: str, spec: str, setting: Setting) -> bool | None:
         return None if stated is None else _is_one_of(str(stated), spec)
     if key.startswith("env:"):
         return _is_one_of(setting.environment.get(key.removeprefix("env:"), ""), spec)
+    if key in ("model", "attention"):
+        return setting.model.is_named(spec) if key == "model" else setting.model.attends(spec)
     value = getattr(setting, key, None)
     if value is None or value == frozenset():
         return None
@@ -238,6 +242,8 @@ _FACT_NAMES = {
     "gpu_class": "GPU product",
     "backend": BACKEND,
     "variant": "build variant",
+    "model": "model",
+    "attention": "model configuration",
 }
 
 
