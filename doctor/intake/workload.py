@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.facts import UNSTATED, Workload, seen
 from doctor.intake.environment import SCOPE
-from doctor.probes.engine_names import engine_of
+from doctor.probes.engine_names import base, engine_of
 from doctor.probes.launch_arguments import parse_arguments
 
 # Words in the name of an image whose entry point is the engine itself.
@@ -18,12 +18,23 @@ _IMAGES = (
     ("llama.cpp", "llama.cpp"),
     ("ollama", "ollama"),
 )
+# Programs that load a model for one conversation or measurement: no servers, and as a report's
+# command they say as much. A program and the word after it, "" for any.
+_TOOLS = {
+    ("ollama", "run"): "ollama",
+    **{(name, ""): "llama.cpp" for name in ("llama-cli", "llama-bench", "llama-mtmd-cli")},
+}
 
 
 def launched(argv: tuple[str, ...], at: str) -> Workload | None:
     """The engine that a command line starts, with its arguments; None if it starts none."""
-    engine = engine_of(argv)
+    engine = engine_of(argv) or _tool(argv)
     return _workload(engine, argv, at) if engine else None
+
+
+def _tool(argv: tuple[str, ...]) -> str:
+    name = base(argv[0]) if argv else ""
+    return _TOOLS.get((name, *argv[1:2])) or _TOOLS.get((name, ""), "")
 
 
 def launched_by_image(image: str, argv: tuple[str, ...], at: str) -> Workload | None:
@@ -35,6 +46,8 @@ def launched_by_image(image: str, argv: tuple[str, ...], at: str) -> Workload | 
 
 def _workload(engine: str, argv: tuple[str, ...], at: str) -> Workload:
     args = parse_arguments(engine, argv)
+    if argv[1:2] == ("run",):
+        args["model"] = next((word for word in argv[2:] if not word.startswith("-")), "")
     return Workload(
         id=engine,
         engine=engine,

@@ -11,7 +11,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import argument, count, environment
-from doctor.rules.settings import applicable, settings
+from doctor.rules.settings import possible, settings
 from doctor.rules.software import Software, engine, shared_pin, software, torch_version
 
 # vLLM loads the file that the first names; the loader puts the second before all others.
@@ -130,11 +130,11 @@ def port_taken(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _default_port(case: Case, matrix: Matrix) -> int | None:
-    claims = applicable(
-        matrix, engine(case, matrix), "parameter", settings(case, matrix)[0], "port"
-    )
-    defaults = [str(m.claim.data.get("default", m.claim.value)) for m in claims]
-    return int(defaults[0]) if defaults and defaults[0].isdecimal() else None
+    """The port that every release which this may be takes by default."""
+    found = possible(matrix, engine(case, matrix), "parameter", settings(case, matrix)[0], "port")
+    defaults = {str(m.claim.data.get("default", m.claim.value)) for m, _ in found}
+    port = next(iter(defaults), "")
+    return int(port) if len(defaults) == 1 and port.isdecimal() else None
 
 
 @rule("SRV401", cause="memory-fragmentation", severity=Severity.WARNING)

@@ -19,6 +19,7 @@ REFUSALS = (
     (f"{NVML}Unknown Error", "cgroup-device-lost"),
     (f"{NVML}Insufficient Permissions", "device-permission"),
     (f"{NVML}GPU is lost", "gpu-unhealthy"),
+    ("Unable to determine the device handle for GPU0000:41:00.0: Unknown Error", "gpu-unhealthy"),
     (f"{NVML}GPU access blocked by the operating system", "wsl-specific"),
     ("No devices were found", "gpu-not-visible"),
     ("dcmi model initialized failed, because the device is used. ret is -8020",

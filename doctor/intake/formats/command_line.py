@@ -19,13 +19,15 @@ _START = re.compile(
     r"(?:^|[ \t`$#>])((?:sudo |nohup |exec )?(?:[A-Z][A-Z0-9_]{2,60}=\S{0,200} ){0,20}"
     r"(?:(?:docker|podman|nerdctl) (?:container )?run |vllm serve |sglang serve |lmdeploy serve "
     r"|python3? -m (?:vllm|sglang|lmdeploy|tensorrt_llm|mlx_lm|llama_cpp)\.|trtllm-serve "
-    r"|text-generation-launcher |(?:\S{0,200}/)?llama-server )[^\n]{0,4000})",
+    r"|text-generation-launcher |ollama (?:serve|run)\b"
+    r"|(?:\S{0,200}/)?llama-(?:server|cli|bench|mtmd-cli) )[^\n]{0,4000})",
     re.MULTILINE,
 )
 MARKS = (
     *("docker run", "podman run", "nerdctl run", "container run", "vllm serve", "sglang serve"),
     *("lmdeploy serve", "-m vllm.", "-m sglang.", "-m lmdeploy.", "-m tensorrt_llm.", "-m mlx_lm."),
-    *("-m llama_cpp.", "trtllm-serve", "text-generation-launcher", "llama-server"),
+    *("-m llama_cpp.", "trtllm-serve", "text-generation-launcher", "llama-server", "llama-cli"),
+    *("llama-bench", "llama-mtmd-cli", "ollama serve", "ollama run"),
 )
 _CONTINUED = re.compile(r"[ \t]*\\[ \t]*\n[ \t]*")
 _ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]{2,60})=(.*)", re.DOTALL)

@@ -13,8 +13,9 @@ _REFUSAL = re.compile(r"Failed to initialize NVML: ([^\n]{1,80})")
 _NVML_VERSION = re.compile(r"NVML library version: {0,3}([\d.]{3,20})")
 _NO_DRIVER = "couldn't communicate with the NVIDIA driver"
 _NO_DEVICES = "No devices were found"
+_NO_HANDLE = "Unable to determine the device handle for "
 _NO_TOOL = ("nvidia-smi: command not found", "nvidia-smi: not found", "'nvidia-smi' not found")
-MARKS = (*_NO_TOOL, "Failed to initialize NVML", _NO_DRIVER, _NO_DEVICES)
+MARKS = (*_NO_TOOL, "Failed to initialize NVML", _NO_DRIVER, _NO_DEVICES, _NO_HANDLE)
 # Return codes of NVML by the words that nvmlErrorString has for them (nvml.h).
 _CODES = {
     "insufficient permissions": 4,
