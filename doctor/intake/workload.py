@@ -33,8 +33,8 @@ def launched(argv: tuple[str, ...], at: str) -> Workload | None:
 
 
 def _tool(argv: tuple[str, ...]) -> str:
-    name = base(argv[0]) if argv else ""
-    return _TOOLS.get((name, *argv[1:2])) or _TOOLS.get((name, ""), "")
+    name, verb = (*map(base, argv[:1]), *argv[1:2], "", "")[:2]
+    return _TOOLS.get((name, verb)) or _TOOLS.get((name, ""), "")
 
 
 def launched_by_image(image: str, argv: tuple[str, ...], at: str) -> Workload | None:
