@@ -32,7 +32,16 @@ _IMAGE = re.compile(
     r"(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?"
 )
 _BARE_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(?::[\w.-]{1,128})?(?![\w/])")
-_CUDA_VERSION = re.compile(r"\bCUDA_VERSION[=: ](\d{1,2}\.[\d.]{1,9})")
+# The CUDA of an image in prose; that of a host or a driver is another one.
+_CUDA_VERSION = re.compile(
+    r"\bcuda(?:_version| version| toolkit)?[=: ]{1,2}v?(\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)\b"
+    r"|\bcuda ?>= ?(\d{1,2}\.\d{1,2})",
+    re.I,
+)
+_NOT_OF_IMAGE = re.compile(r"\b(?:host|driver|nvidia-smi|offers?|supports?|installed)\b", re.I)
+# What the banner of NVIDIA's containers says of them.
+_NGC_RELEASE = re.compile(r"\bNVIDIA Release (\d\d\.\d\d)\b")
+_NGC_NAMES = (("triton", "tritonserver"), ("tensorrt", "tensorrt"), ("pytorch", "pytorch"))
 # What a container was started without, in the words of people.
 _LACKING = r"\b(?:without|no|not|missing|forgot|lacks?|lacking)\s(?:the\s|any\s|an?\s)?"
 _NO_GPUS = re.compile(
@@ -92,14 +101,33 @@ def texts(table: Stated, name: Callable[[str], str]) -> dict[str, str]:
 
 def _image(box: Stated) -> ImageRef:
     """The reference of an image, apart from the prose around it."""
-    stated = box.text("image")
-    found = _IMAGE.search(stated or box.text("text")) or _BARE_IMAGE.match(stated)
-    ref = found[0] if found else ""
+    stated, prose = box.text("image"), box.text("text")
+    found = _IMAGE.search(stated or prose) or _BARE_IMAGE.match(stated)
+    ref = found[0] if found else _of_banner(prose)
     rest = stated.replace(ref, "", 1).strip(" ,")
     if rest:
         box.note(box.at("image"), rest)
-    cuda = _CUDA_VERSION.search(rest)
-    return ImageRef(ref=ref, cuda=reading(version(cuda[1]) if cuda else None, box.at("image")))
+    for text, at in ((rest, box.at("image")), (prose.replace(ref, ""), box.at("text"))):
+        cuda = _image_cuda(text)
+        if cuda is not None:
+            return ImageRef(ref=ref, cuda=seen(cuda, at))
+    return ImageRef(ref=ref)
+
+
+def _image_cuda(text: str) -> Version | None:
+    """The CUDA version that a sentence about a container gives to it."""
+    for match in _CUDA_VERSION.finditer(text):
+        before = re.split(r"[,;.]\s", text[: match.start()])[-1]
+        if not _NOT_OF_IMAGE.search(before):
+            return version(match[1] or match[2])
+    return None
+
+
+def _of_banner(prose: str) -> str:
+    """The image whose banner a report quotes: "Triton Inference Server, NVIDIA Release 24.08"."""
+    release = _NGC_RELEASE.search(prose)
+    name = next((image for word, image in _NGC_NAMES if word in prose.lower()), "")
+    return f"nvcr.io/nvidia/{name}:{release[1]}-py3" if release and name else ""
 
 
 def _python(report: Stated) -> Reading[PythonInfo]:

@@ -24,7 +24,8 @@ _OTHER_BACKENDS = re.compile(r"cpu|rocm|hip|xpu|metal|vulkan|musa|npu", re.IGNOR
 class CudaBuild:
     """One package and the CUDA version it was built for.
 
-    `assumed` marks what follows only from the default artefact of that version.
+    `assumed` marks what follows only from the default artefact of that version, `several` that
+    other builds of it were as common, by which no error can be based on the default.
     """
 
     package: str
@@ -33,6 +34,7 @@ class CudaBuild:
     evidence: Evidence
     assumed: bool = False
     sources: tuple[str, ...] = ()
+    several: bool = False
 
     @property
     def label(self) -> str:
@@ -200,28 +202,31 @@ def _default(case: Case, found: Software, matrix: Matrix) -> CudaBuild | None:
     version = found.version
     if version is None or version.local or case.scope.variants.get(found.name):
         return None
-    cuda, sources = _default_cuda(case, found, matrix)
+    text, sources, several = _default_cuda(case, found, matrix)
+    cuda = as_cuda(text)
     if cuda is None:
         return None
     fact = Evidence(f"{found.label}: its default build is for CUDA {cuda}", found.at)
-    return CudaBuild(found.name, version, cuda, fact, assumed=True, sources=sources)
+    return CudaBuild(
+        found.name, version, cuda, fact, assumed=True, sources=sources, several=several
+    )
 
 
-def _default_cuda(
-    case: Case, found: Software, matrix: Matrix
-) -> tuple[Version | None, tuple[str, ...]]:
+def _default_cuda(case: Case, found: Software, matrix: Matrix) -> tuple[str, tuple[str, ...], bool]:
+    """CUDA of the default artefact, "" if unknown; sources; whether others were as common."""
     if found.rows and _is_released(found):
         values = {_of_row(row, case.facts.host.arch.value) for row in found.rows}
         text = values.pop() if len(values) == 1 else None
         if text:
-            return as_cuda(text), tuple(found.rows[0].source)
+            return text, tuple(found.rows[0].source), False
     plain = _is_released(found) or _is_plain_release(found)
     found = replace(found, name=matrix.canonical(found.name) or found.name)
     for setting in settings(case, matrix)[:1] if plain else ():
         for match in applicable(matrix, found, "cuda", setting):
             if not match.extrapolated:
-                return as_cuda(match.claim.value), tuple(match.claim.source)
-    return None, ()
+                several = match.claim.data.get("builds") == "several"
+                return match.claim.value or "", tuple(match.claim.source), several
+    return "", (), False
 
 
 def _is_released(found: Software) -> bool:

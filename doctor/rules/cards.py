@@ -97,6 +97,15 @@ def shared(device: Device, matrix: Matrix, field: str) -> str:
     return str(values.pop() or "") if len(values) == 1 else ""
 
 
+def gpu_class(device: Device, matrix: Matrix) -> str:
+    """The class of the product; of a name that fits none, the brand that NVML puts before it."""
+    word = (device.name.value or "").lower().removeprefix("nvidia ").partition(" ")[0]
+    return shared(device, matrix, "gpu_class") or (word if word in _BRAND_WORDS else "")
+
+
+_BRAND_WORDS = ("geforce", "titan")
+
+
 def sources(rows: tuple[Gpu, ...]) -> tuple[str, ...]:
     """Sources of product rows, each once, the first three of them."""
     return tuple(dict.fromkeys(source for row in rows for source in row.source))[:3]

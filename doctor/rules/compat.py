@@ -50,7 +50,7 @@ def verdict(
 def _card_allowed(
     device: Device, brands: tuple[int, ...] | None, row: ForwardCompat | None, matrix: Matrix
 ) -> bool | None:
-    kind = cards.shared(device, matrix, "gpu_class")
+    kind = cards.gpu_class(device, matrix)
     brand = device.brand.value if device.brand.is_known else _BRAND_OF_CLASS.get(kind)
     if brands is not None and brand is not None:
         return brand in brands
@@ -78,6 +78,15 @@ def eligible(case: Case, runtime: Version, matrix: Matrix) -> bool | None:
         # Another library's list admits branches, but does not exclude any.
         return False if own else None
     return True
+
+
+def serves_cards(case: Case, cuda: Version, matrix: Matrix) -> bool | None:
+    """Tell whether every card of the case is of a class that compat libraries serve."""
+    row = matrix.forward_compat(two_parts(cuda)) or _nearest(matrix)
+    answers = [_card_allowed(device, None, row, matrix) for device in case.nvidia_devices]
+    if False in answers:
+        return False
+    return None if None in answers or not answers else True
 
 
 def may_be_brought(case: Case, cuda: Version, matrix: Matrix) -> bool:

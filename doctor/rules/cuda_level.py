@@ -58,7 +58,21 @@ def _level_of_driver(case: Case, matrix: Matrix) -> Level | None:
         return None
     bounded = reading.value.is_exact or reading.value.text.endswith(".*")
     cuda = Version(row.cuda if bounded else f">={row.cuda}")
-    return Level(cuda, fact, sources=tuple(row.source))
+    return Level(_reached(cuda, reading.value, matrix), fact, sources=tuple(row.source))
+
+
+def _reached(cuda: Version, driver: Version, matrix: Matrix) -> Version:
+    """Before CUDA 11 the first drivers of a branch may be older than its toolkit asks for."""
+    floors = [
+        (two_parts(Version(row.version)), Version(row.min_driver))
+        for row in matrix.cuda.toolkits
+        if row.min_driver and matrix.family(cuda) is None
+    ]
+    own = [floor for version, floor in floors if version.same_as(cuda)]
+    if not own or any(driver.older_than(floor) is not True for floor in own):
+        return cuda
+    met = (version for version, floor in floors if driver.at_least(floor))
+    return max(met, key=lambda version: version.low, default=cuda)
 
 
 def is_windows_driver(case: Case, matrix: Matrix) -> bool:

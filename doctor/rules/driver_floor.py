@@ -117,6 +117,7 @@ def _too_old(case: Case, matrix: Matrix, build: CudaBuild, offered: Level) -> Fa
             *install_branch(case, matrix, build.cuda),
         ),
         sources=(*offered.sources, *(row.source if row else ()), *build.sources),
+        severity=Severity.WARNING if build.several else None,
     )
 
 

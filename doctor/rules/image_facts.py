@@ -171,4 +171,4 @@ def brands_of(devices: tuple[Device, ...], matrix: Matrix) -> tuple[str, ...]:
     number = devices[0].brand.value
     if number is not None:
         return (_BRANDS.get(number, "unknown"),)
-    return _CLASS_BRANDS.get(cards.shared(devices[0], matrix, "gpu_class"), ())
+    return _CLASS_BRANDS.get(cards.gpu_class(devices[0], matrix), ())

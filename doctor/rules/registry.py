@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.rules import (
+    compat_image,
     container_image,
     container_rights,
     container_runtime,
@@ -79,6 +80,7 @@ RULES: tuple[Rule, ...] = (
     *wsl_passthrough.RULES,
     *driver_floor.RULES,
     *driver_match.RULES,
+    *compat_image.RULES,
     *driver_modules.RULES,
     *driver_fabric.RULES,
     *driver_state.RULES,
