@@ -49,6 +49,12 @@ _BUILD = re.compile(
     r"\bsetup\.py (?:install|develop|build|bdist)",
     re.IGNORECASE,
 )
+# How a line begins that is nothing but the command which starts an engine.
+_COMMANDS = (
+    *("docker run", "podman run", "vllm serve", "sglang serve", "lmdeploy serve", "trtllm-serve"),
+    *("python -m ", "python3 -m ", "text-generation-launcher", "CUDA_VISIBLE_DEVICES="),
+    *("llama-server", "./llama-server", "llama-cli", "./llama-cli", "ollama serve", "ollama run"),
+)
 # Formats of which one line is enough, and that nobody writes as prose.
 _LINES = (
     kernel_log,
@@ -120,11 +126,6 @@ def started(notes: tuple[str, ...], engine: str) -> Iterator[Facts]:
         if [work.engine for work in read.workloads] == [engine]:
             yield read
             return
-
-
-_COMMANDS = ("docker run", "podman run", "vllm serve", "sglang serve", "lmdeploy serve",
-             "python -m ", "python3 -m ", "trtllm-serve", "text-generation-launcher",
-             "llama-server", "./llama-server", "CUDA_VISIBLE_DEVICES=")  # fmt: skip
 
 
 def in_log(text: str) -> Iterator[Facts]:

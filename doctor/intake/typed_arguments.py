@@ -29,12 +29,11 @@ def typed(engine: str, stated: Any) -> dict[str, Any]:
 
 def _of_line(engine: str, value: Any) -> dict[str, Any]:
     words = [str(item) for item in value[:400]] if isinstance(value, list) else _split(str(value))
-    if not _OPTION.search(" ".join(words)):
-        return {}
     started = launched(tuple(words), _AT)
     if started is not None:
         return dict(started.args.value or {})
-    return parse_arguments(engine, (engine, *words))
+    is_line = _OPTION.search(" ".join(words)) is not None
+    return parse_arguments(engine, (engine, *words)) if is_line else {}
 
 
 def _split(text: str) -> list[str]:
