@@ -214,12 +214,12 @@ def _default(case: Case, found: Software, matrix: Matrix) -> CudaBuild | None:
 
 def _default_cuda(case: Case, found: Software, matrix: Matrix) -> tuple[str, tuple[str, ...], bool]:
     """CUDA of the default artefact, "" if unknown; sources; whether others were as common."""
-    if found.rows and _is_released(found):
+    plain = _is_released(found) or _is_plain_release(found)
+    if found.rows and plain:
         values = {_of_row(row, case.facts.host.arch.value) for row in found.rows}
         text = values.pop() if len(values) == 1 else None
         if text:
             return text, tuple(found.rows[0].source), False
-    plain = _is_released(found) or _is_plain_release(found)
     found = replace(found, name=matrix.canonical(found.name) or found.name)
     for setting in settings(case, matrix)[:1] if plain else ():
         for match in applicable(matrix, found, "cuda", setting):

@@ -14,7 +14,7 @@ from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
 from doctor.rules.decide import each, need_contents
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.software import Software, admits, engine, shared_pin, software
+from doctor.rules.software import admits, engine, shared_pin, software
 from doctor.rules.source_tree import next_release
 
 _SUFFIXED = re.compile(r"nvidia-([a-z-]+)-cu(\d{2})")
@@ -23,8 +23,18 @@ _TORCH_NEEDS = frozenset({"nccl", "cudnn", "cusparselt", "nvshmem"})
 # Libraries whose SONAME number is the CUDA major; others count by themselves.
 _MAJOR_SONAME = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d{2})(?:\.|$)")
 _TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "torchcodec", "triton")
-# Engines that take CUDA's libraries from the system and bring none of their own.
-_USES_SYSTEM_CUDA = ("onnxruntime", "ctranslate2", "faster-whisper")
+
+
+def takes_system_cuda(matrix: Matrix, name: str) -> bool:
+    """Tell whether an engine or package takes CUDA's libraries from outside and brings none."""
+    return any(m.claim.value == "system" for m in matrix.claims(name, "cuda-libraries"))
+
+
+def packaged_majors(case: Case, matrix: Matrix) -> set[int | None]:
+    """CUDA majors of the library packages in the scope, and of torch."""
+    names = (_SUFFIXED.fullmatch(p.name) for p in case.scope.packages.value or ())
+    torch = builds.torch_build(case, matrix)
+    return {int(m[2]) for m in names if m} | ({torch.cuda.major} if torch else set())
 
 
 def major_of_soname(name: str) -> int | None:
@@ -139,7 +149,8 @@ def _with_code(case: Case, matrix: Matrix) -> list[str]:
         for package in case.scope.packages.value or ()
         if package.name not in _TORCH_FAMILY
         and (package.name in known or package.name in case.scope.built_for)
-        and known.get(package.name) not in (*_USES_SYSTEM_CUDA, "tensorrt")
+        and known.get(package.name) != "tensorrt"
+        and not takes_system_cuda(matrix, known.get(package.name, ""))
     ]
 
 
@@ -207,64 +218,7 @@ def _mismatch(
     )
 
 
-@rule("CUD133", cause="cuda-major-mismatch", severity=Severity.ERROR)
-def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The engine takes CUDA's libraries from the system, where another major is installed.
-
-    What: the CUDA major of the engine's build against the toolkits of the host and the
-        library packages of the environment.
-    Why: such a wheel holds no CUDA libraries. It asks for those of its major by name,
-        does not find them, and falls back to the CPU or fails.
-    How to fix: the engine's build for the installed major, or the libraries of its major
-        from packages.
-    Silent when: the libraries of its major are there, or no toolkit is known.
-    Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
-        CTranslate2 (rows in the matrix).
-    """
-    found = engine(case, matrix)
-    if found.name not in _USES_SYSTEM_CUDA:
-        raise NotApplicable(f"{found.name} brings its own CUDA libraries")
-    build = _gpu_build(case, matrix, found)
-    if build is None:
-        raise found.unknown()
-    toolkits = case.facts.nvidia.toolkits
-    majors = {t.version.major for t in toolkits.known("nvidia.toolkits") if t.version is not None}
-    if not majors or build.cuda.major in majors | _packaged_majors(case, matrix):
-        return
-    have = ", ".join(f"CUDA {t.version}" for t in toolkits.value or () if t.version)
-    yield Fault(
-        message=f"{build.label} needs the libraries of CUDA {build.cuda.major}, and here is {have}",
-        evidence=(build.evidence, Evidence(f"toolkits: {have}", toolkits.at)),
-        remedies=(
-            Remedy("install the build of the engine that is made for the installed CUDA major"),
-            Remedy(
-                f"or bring the libraries of CUDA {build.cuda.major} into the environment",
-                (f"pip install nvidia-{{cublas,cudnn,curand,cufft}}-cu{build.cuda.major}",),
-                role="python_env",
-            ),
-        ),
-        sources=build.sources,
-    )
-
-
-def _gpu_build(case: Case, matrix: Matrix, found: Software) -> CudaBuild | None:
-    if found.name != "onnxruntime":
-        library = builds.package_build(case, matrix, "ctranslate2")
-        return library or builds.engine_build(case, matrix)
-    gpu = case.scope.package("onnxruntime-gpu")
-    if gpu is None:
-        raise NotApplicable("the GPU package is not installed")
-    return builds.package_build(case, matrix, gpu.name)
-
-
-def _packaged_majors(case: Case, matrix: Matrix) -> set[int | None]:
-    names = (_SUFFIXED.fullmatch(p.name) for p in case.scope.packages.value or ())
-    torch = builds.torch_build(case, matrix)
-    return {int(m[2]) for m in names if m} | ({torch.cuda.major} if torch else set())
-
-
 RULES: tuple[Rule, ...] = (
     libraries_of_two_majors,
     build_of_another_major,
-    system_cuda_of_another_major,
 )

@@ -18,6 +18,7 @@ from doctor.rules.software import Software, admits, engine, installed, torch_ver
 
 _CUDNN = re.compile(r"(?:nvidia-cudnn(?:-cu\d{2})?|cudnn)")
 _OVERRIDE = "BNB_CUDA_VERSION"
+_BESIDE_TORCH = ("ctranslate2", "faster-whisper")  # they find the cuDNN of a torch beside them
 
 
 @rule("CUD112", cause="cuda-lib-missing", severity=Severity.ERROR)
@@ -44,7 +45,8 @@ def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("the GPU package is not installed")
     here = [p for p in case.scope.packages.known("packages") if _CUDNN.fullmatch(p.name)]
     known = [p for p in here if p.version is not None]
-    brought = () if known or found.name == "onnxruntime" else _cudnn_of_torch(case, matrix)
+    beside = not known and found.name in _BESIDE_TORCH
+    brought = _cudnn_of_torch(case, matrix) if beside else ()
     if not known and not brought:
         raise MissingFact("version of cuDNN", Missing.NOT_STATED)
     for match in claims:

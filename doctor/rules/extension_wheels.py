@@ -18,11 +18,11 @@ from doctor.rules.software import (
     engine,
     engine_name,
     installed,
+    packages,
+    software,
     torch_version,
 )
 
-# Published as source, with ready wheels on the pages of its releases.
-_EXTENSIONS = ("flash-attn",)
 _LABELLED = re.compile(r"torch\d")
 _COMPILER = re.compile(r"gcc|g\+\+|cc|c\+\+|build-essential|c(?:\+\+)? compiler", re.IGNORECASE)
 _NVCC = re.compile(r"nvcc|cuda[ _-]?(toolkit|home)", re.IGNORECASE)
@@ -64,12 +64,13 @@ def _public_torch(case: Case) -> Version:
 
 def _unlabelled(case: Case, matrix: Matrix) -> Iterator[Software]:
     """Installed extensions of which nothing says for which torch they were built."""
-    for name in _EXTENSIONS:
-        found = installed(case, matrix, name)
-        label = found.version.local if found is not None and found.version is not None else ""
-        stated = case.scope.built_for.get(name, "")
-        if found is not None and not stated and not _LABELLED.search(label):
-            yield found
+    for package in packages(case):
+        if matrix.engine_packages.get(package.name) != package.name or package.version is None:
+            continue
+        stated = case.scope.built_for.get(package.name, "")
+        if not stated and not _LABELLED.search(package.version.local):
+            at = package.location or case.scope.packages.at
+            yield software(matrix, package.name, package.version, at)
 
 
 def _other_torch(
@@ -148,8 +149,7 @@ def _no_wheel_here(case: Case, matrix: Matrix, found: Software) -> Iterator[Faul
 
 
 def _wanted(case: Case, matrix: Matrix) -> Software | None:
-    name = engine_name(case, matrix)
-    return installed(case, matrix, name) if name in _EXTENSIONS else None
+    return installed(case, matrix, engine_name(case, matrix))
 
 
 def wheel_fits(case: Case, matrix: Matrix) -> bool:

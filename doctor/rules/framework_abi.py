@@ -22,7 +22,7 @@ _LABEL = re.compile(r"torch(\d+\.\d+)")
 _TORCH_IN_WORDS = re.compile(r"(?:py)?torch[ =]{1,3}(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE)
 _ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
-_EXTENSIONS = ("xformers", "flash-attn", "sgl-kernel", "vllm-flash-attn", "auto-gptq")
+EXTENSIONS = ("xformers", "flash-attn", "sgl-kernel", "vllm-flash-attn", "auto-gptq")
 
 
 def _reinstall(name: str, torch: Version | None) -> Remedy:
@@ -123,7 +123,7 @@ def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple
 
 def _is_extension(matrix: Matrix, name: str) -> bool:
     """Distributions whose releases are compiled against exactly the torch that they pin."""
-    return matrix.engine_packages.get(name) in _EXTENSIONS
+    return matrix.engine_packages.get(name) in EXTENSIONS
 
 
 @rule("FRM302", cause="abi-mismatch", severity=Severity.ERROR)

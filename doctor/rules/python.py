@@ -73,7 +73,7 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
             raise found.unknown()
         raise NotApplicable(f"{found.name} states no Python range")
     python = _python(case)
-    answers = {_allows(spec, python.version) for spec, _ in ranges}
+    answers = {allows(spec, python.version) for spec, _ in ranges}
     if answers == {False}:
         spec, sources = ranges[0]
         yield Fault(
@@ -83,7 +83,7 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
             sources=sources,
             extrapolated=found.beyond,
         )
-    elif found.version is None and _allows(ranges[0][0], python.version) is False:
+    elif found.version is None and allows(ranges[0][0], python.version) is False:
         yield _newer_excluded(case, found, python, ranges[0])
     elif answers != {True} or found.beyond:
         raise found.unknown()
@@ -111,7 +111,7 @@ def _range(matrix: Matrix, found: Software, row: Release) -> tuple[str, tuple[st
     return row.requires_python, row.source
 
 
-def _allows(spec: str, python: Version) -> bool | None:
+def allows(spec: str, python: Version) -> bool | None:
     """Tell whether a specifier or a list ("3.10|3.12") holds a Python version."""
     if not spec:
         return True

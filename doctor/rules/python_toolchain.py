@@ -9,12 +9,13 @@ from dataclasses import replace
 from doctor.facts import CodeTarget, OsRelease, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix.ranges import covers
 from doctor.rules import cards
 from doctor.rules.decide import is_absent, missed
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.extension_wheels import wheel_fits
-from doctor.rules.settings import applicable, possible, settings
+from doctor.rules.settings import Setting, applicable, holds, possible, settings
 from doctor.rules.software import Software, admits, engine, installed
 
 # Names by which a tool is reported missing, and the packages that bring it.
@@ -154,10 +155,14 @@ def toolkit_too_old_for_build(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: build documentation of the engine (rows in the matrix).
     """
     setting = settings(case, matrix)[0]
+    versions = _toolkits(case) if case.facts.nvidia.toolkits.value else []
     pairs = [
         (found, match)
         for found in _compiling(case, matrix)
-        for match in applicable(matrix, found, "toolkit", setting)
+        for match in (
+            *applicable(matrix, found, "toolkit", setting),
+            *_of_any_version(matrix, found, setting, versions),
+        )
         if not _prebuilt(case, match)
     ]
     if not pairs:
@@ -169,6 +174,20 @@ def toolkit_too_old_for_build(case: Case, matrix: Matrix) -> Iterator[Fault]:
             fault = _old_toolkit(case, found, newest, match)
             is_jit = found.name in _COMPILERS
             yield replace(fault, severity=Severity.WARNING) if is_jit else fault
+
+
+def _of_any_version(
+    matrix: Matrix, found: Software, setting: Setting, toolkits: list[Version]
+) -> list[ClaimMatch]:
+    """The mildest claim, where no version is stated and each has one that no toolkit meets."""
+    claims = [m for m in matrix.claims(found.name, "toolkit") if holds(m.claim, setting)]
+    if found.version is not None or not found.versions or not toolkits:
+        return []
+    refusing = [m for m in claims if not any(admits(m.claim.value, v) for v in toolkits)]
+    for version in found.versions:
+        if not any(covers(match.claim, version) for match in refusing):
+            return []
+    return refusing[-1:]
 
 
 def _toolkits(case: Case) -> list[Version]:

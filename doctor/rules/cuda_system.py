@@ -1,0 +1,103 @@
+"""Engines that take CUDA's libraries from the system: is their major there?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release
+from doctor.rules import builds
+from doctor.rules.builds import CudaBuild
+from doctor.rules.cuda_major import packaged_majors, takes_system_cuda
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import Software, engine, software
+
+
+@rule("CUD133", cause="cuda-major-mismatch", severity=Severity.ERROR)
+def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine takes CUDA's libraries from the system, where another major is installed.
+
+    What: the CUDA major of the engine's build against the toolkits of the host and the
+        library packages of the environment.
+    Why: such a wheel holds no CUDA libraries. It asks for those of its major by name,
+        does not find them, and falls back to the CPU or fails.
+    How to fix: the engine's build for the installed major, or the libraries of its major
+        from packages.
+    Silent when: the libraries of its major are there, or no toolkit is known. A warning where
+        no version is stated and no listed release with a GPU here is of an installed major.
+    Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
+        CTranslate2; TensorFlow's tested build configurations (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    if not takes_system_cuda(matrix, found.name):
+        raise NotApplicable(f"{found.name} brings its own CUDA libraries")
+    build = _gpu_build(case, matrix, found)
+    toolkits = case.facts.nvidia.toolkits
+    if build is None and (found.version is not None or not toolkits.value):
+        raise found.unknown()
+    here = [t.version for t in toolkits.known("nvidia.toolkits") if t.version is not None]
+    if build is None:
+        yield from _no_release_fits(case, matrix, found, here)
+        return
+    if not here or build.cuda.major in {v.major for v in here} | packaged_majors(case, matrix):
+        return
+    have = ", ".join(f"CUDA {version}" for version in here)
+    yield Fault(
+        message=f"{build.label} needs the libraries of CUDA {build.cuda.major}, and here is {have}",
+        evidence=(build.evidence, Evidence(f"toolkits: {have}", toolkits.at)),
+        remedies=(
+            Remedy("install the build of the engine that is made for the installed CUDA major"),
+            Remedy(
+                f"or bring the libraries of CUDA {build.cuda.major} into the environment",
+                (f"pip install nvidia-{{cublas,cudnn,curand,cufft}}-cu{build.cuda.major}",),
+                role="python_env",
+            ),
+        ),
+        sources=build.sources,
+    )
+
+
+def _gpu_build(case: Case, matrix: Matrix, found: Software) -> CudaBuild | None:
+    if found.name != "onnxruntime":
+        library = builds.package_build(case, matrix, "ctranslate2")
+        return library or builds.engine_build(case, matrix)
+    gpu = case.scope.package("onnxruntime-gpu")
+    if gpu is None:
+        raise NotApplicable("the GPU package is not installed")
+    return builds.package_build(case, matrix, gpu.name)
+
+
+def _no_release_fits(
+    case: Case, matrix: Matrix, found: Software, toolkits: list[Version]
+) -> Iterator[Fault]:
+    """No version is stated, and no listed release with a GPU here is of an installed major."""
+    rows = [row for row in found.rows if row.cuda]
+    here = [row for row in rows if not _is_without_gpu(case, matrix, found, row)]
+    built = {cuda.major or 0 for row in here if (cuda := builds.as_cuda(row.cuda or ""))}
+    have = {toolkit.major or 0 for toolkit in toolkits}
+    # What is newer than the listed releases may have come since, unless those have no GPU here.
+    is_closed = len(here) < len(rows)
+    if not built or not have or have & built or not (is_closed or max(have) < min(built)):
+        return
+    listed = ", ".join(f"CUDA {major}" for major in sorted(built))
+    shown = ", ".join(f"CUDA {toolkit}" for toolkit in toolkits)
+    yield Fault(
+        message=f"no listed release of {found.name} with a GPU here is built for {shown}: "
+        f"they are for {listed}",
+        evidence=(Evidence(f"toolkits: {shown}", case.facts.nvidia.toolkits.at), found.evidence),
+        remedies=(Remedy(f"install the libraries of CUDA {max(built)} beside"),),
+        sources=here[0].source,
+        severity=Severity.WARNING,
+    )
+
+
+def _is_without_gpu(case: Case, matrix: Matrix, found: Software, row: Release) -> bool:
+    release = software(matrix, found.name, Version(row.version))
+    claims = applicable(matrix, release, "platform", settings(case, matrix)[0])
+    return any(match.claim.value == "cpu-only" for match in claims)
+
+
+RULES: tuple[Rule, ...] = (system_cuda_of_another_major,)
