@@ -7,7 +7,6 @@ import re
 from doctor.facts import (
     UNSTATED,
     AscendFacts,
-    ContainerEngine,
     Cpu,
     CudaToolkit,
     DriverLibrary,
@@ -29,17 +28,6 @@ from doctor.probes.stated_version import version, widened
 from doctor.probes.tool_text import reading
 
 _L4T = re.compile(r"[rR]?(\d{2})(?:[ .,]+(?:REVISION:? ?)?(\d{1,2})(?:\.(\d{1,2}))?)?")
-_DOCKER = re.compile(r"\bdocker(?: engine)? v?(\d{1,3}\.\d{1,3}\.\d{1,3})\b", re.I)
-_DOCKER_INFO = re.compile(r"\bdocker info\b[:\s]*([^;]{1,80})", re.I)
-_NO_CGROUPS = re.compile(r"\bno-cgroups\s{0,3}[=:]\s{0,3}(true|false)\b", re.I)
-_DAEMON_JSON = re.compile(r"\bdaemon\.json\b[^;]{0,40}\bnvidia\b", re.I)
-_RUNTIME = re.compile(r"(?<!no )(?<!without )\b(nvidia|runc|crun|youki)\b", re.I)
-# Engines that cannot hand over a GPU: without the runtime or CDI, or confined to a snap.
-_NO_RUNTIME = re.compile(
-    r"\b(?:without|no|missing|lacks?)\s(?:the\s|any\s|an?\s)?(?:cdi\b|(?:nvidia\s)?runtimeclass|"
-    r"nvidia[- ](?:container[- ])?(?:runtime|toolkit)|nvidia-docker)|\bsnap\b",
-    re.I,
-)
 _IOMMU = (
     ("passthrough", re.compile(r"iommu=pt\b|iommu[^;,.]{0,20}pass-?through", re.I)),
     ("off", re.compile(r"iommu[ =:]{1,3}(?:off|disabled|none)\b|\bno iommu\b", re.I)),
@@ -50,7 +38,6 @@ _NVSWITCH = re.compile(r"\bnv-?switch|\b[hd]gx\b(?![ -](?:spark|station)|.{0,12}
 _NO_NVSWITCH = re.compile(r"\b(?:no|without|not|lacks?)\b[^,;.]{0,20}nv-?switch", re.I)
 _CUDA_OF_COMPAT = re.compile(r"cuda(?:-compat)?[-:](\d{1,2})[-.](\d{1,2})")
 _FIRST_BRANCH = 100  # of drivers; CUDA is far from that
-_CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")
 
 
 def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
@@ -161,9 +148,10 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
     flavour = _flavour(stated) or stated or packages.flavour
     box = report.table("container")
     return NvidiaFacts(
-        driver=_or_package(report.driver("driver"), packages, "driver"),
+        driver=_or_package(report.driver("driver"), packages, "module", "driver"),
         module_flavour=reading(flavour or None, "kernel_module"),
-        userspace=_or_package(report.driver("driver_userspace"), packages, "userspace"),
+        module_on_disk=_or_package(UNSTATED, packages, "module"),
+        userspace=_userspace(report, packages),
         libcuda=_compat(report, packages),
         cuda_driver_api=report.version("cuda_driver_api", width=2),
         fabric_manager=FabricManager(version=_or_package(UNSTATED, packages, "fabric_manager")),
@@ -208,10 +196,21 @@ def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLib
     return seen((library,), "packages" if packages.compat else "env", partial=True)
 
 
-def _or_package(stated: Reading[Version], packages: SortedPackages, role: str) -> Reading[Version]:
+def _or_package(
+    stated: Reading[Version], packages: SortedPackages, *roles: str
+) -> Reading[Version]:
+    """What is stated, else the version of the first of these parts that a package brings."""
     if stated.is_known:
         return stated
+    role = next((role for role in roles if role in packages.stack), roles[0])
     return reading(packages.stack.get(role), f"packages.{role}")
+
+
+def _userspace(report: Stated, packages: SortedPackages) -> Reading[Version]:
+    """The driver's libraries; beside a stated driver a package of all its parts is theirs."""
+    stated = _or_package(report.driver("driver_userspace"), packages, "userspace")
+    is_beside = report.driver("driver").is_known and "driver" in packages.stack
+    return _or_package(stated, packages, "driver") if is_beside else stated
 
 
 def _toolkits(report: Stated, packages: SortedPackages) -> Reading[tuple[CudaToolkit, ...]]:
@@ -239,56 +238,3 @@ def stated_rocm(packages: SortedPackages) -> RocmFacts:
     if not rocm.is_known and hip is not None and len(hip.release) > 1:
         rocm = reading(version(f"{hip.release[0]}.{hip.release[1]}"), "packages.hip")
     return RocmFacts(version=rocm, driver=_or_package(UNSTATED, packages, "amdgpu"))
-
-
-def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading[ContainerEngine]:
-    """Docker, where a report says more of it than that there is a container."""
-    box = report.table("container")
-    prose = f"{box.text('runtime')} {box.text('text')}"
-    numbered, context = _DOCKER.search(prose), _CONTEXT.search(prose)
-    rootless = "rootless" in prose.lower()
-    docker = packages.stack.get("docker") or (version(numbered[1]) if numbered else None)
-    runtimes = _runtimes(prose)
-    away = re.search(r"docker desktop", prose, re.I) and _is_linux(report)
-    desktop = "desktop-linux" if away else None
-    if not (docker or context or rootless or runtimes.is_known or desktop):
-        return UNSTATED
-    named = _DAEMON_JSON.search(prose)
-    engine = ContainerEngine(
-        name=_engine_named(prose),
-        version=reading(docker, "container"),
-        runtimes=runtimes,
-        context=reading(context[1] if context else desktop, "container"),
-        rootless=reading(rootless or None, "container"),
-        config=_config(prose, bool(named)),
-    )
-    return seen(engine, "container")
-
-
-def _config(prose: str, names_nvidia: bool) -> Reading[dict[str, str]]:
-    """Settings of the daemon and of NVIDIA's runtime that a sentence quotes."""
-    config = {"runtimes": "nvidia"} if names_nvidia else {}
-    groups = _NO_CGROUPS.search(prose)
-    if groups:
-        config["nvidia-container-cli.no-cgroups"] = groups[1].lower()
-    return seen(config, "container", partial=True) if config else UNSTATED
-
-
-def _engine_named(prose: str) -> str:
-    found = re.search(r"\b(podman|containerd|k3s|cri-o)\b", prose, re.I)
-    return found[1].lower() if found and "docker" not in prose.lower() else "docker"
-
-
-def _is_linux(report: Stated) -> bool:
-    system = os_release(report.table("os").text("distro"), "")
-    known = system is not None and system.id not in ("windows", "macos")
-    return known and not report.table("os").flag("wsl")
-
-
-def _runtimes(prose: str) -> Reading[tuple[str, ...]]:
-    """The runtimes that the daemon knows, where a report quotes `docker info`."""
-    answer = _DOCKER_INFO.search(prose)
-    names = _RUNTIME.findall(answer[1]) if answer else []
-    if not answer and _NO_RUNTIME.search(prose):
-        names = ["runc"]
-    return seen(tuple(dict.fromkeys(map(str.lower, names))), "container") if names else UNSTATED

@@ -62,13 +62,20 @@ _HOST = frozenset(
         "systemd",
     }
 )
-_DRIVERS = frozenset({"fabric_manager", "driver", "userspace"})
+_DRIVERS = frozenset({"fabric_manager", "driver", "module", "userspace"})
 # Packages of distributions that carry the driver's libraries, its module, or libraries of CUDA.
 _SYSTEM = (
-    ("userspace", re.compile(r"libnvidia-(?:compute|ml|cfg1)\d*(?:-.*)?|nvidia-(?:compute-)?utils.*"
-                             r"|libcuda1|nvidia-driver-(?:cuda|libs).*")),
+    ("userspace", re.compile(r"libnvidia-(?:tesla-)?(?:compute|ml|cfg1)\d*(?:-.*)?|"
+                             r"libcuda1(?:-\d+)?|(?:nvidia|nvidia-\d{3}xx)-(?:compute-)?utils.*|nvidia-smi|"
+                             r"nvidia-driver-(?:cuda|libs).*|xorg-x11-drv-nvidia.*|"
+                             r"nvidia-(?:compute|gl|video)-g\d\d.*")),
+    ("module", re.compile(r"(?:lib)?nvidia-(?:kernel|dkms)-.*|nvidia-open-(?:dkms|kernel).*|"
+                          r"a?kmod-nvidia.*|nvidia(?:-open|-\d{3}xx|-lts)?-(?:dkms|kmod).*|"
+                          r"nonfree-kmod-nvidia.*|nvidia-open-gpu-kernel-modules.*|"
+                          r"nvidia-open-driver-g\d\d.*")),
     ("driver", re.compile(r"nvidia-driver-\d.*|cuda-drivers(?:-\d+)?|nvidia-open(?:-\d+)?|"
-                          r"(?:lib)?nvidia-(?:kernel|dkms)-.*|nvidia-open-(?:dkms|kernel).*|kmod-nvidia.*")),
+                          r"nvidia-\d{3}(?:-.*)?|nvidia-(?:tesla|legacy)-\d{3}(?:xx)?-driver|"
+                          r"nvidia(?:-lts)?|nvidia-graphics-drivers.*")),
     ("compat", re.compile(r"cuda-compat(?:-\d+-\d+)?")),
 )  # fmt: skip
 # Ubuntu and NVIDIA name the packages of the two flavours apart.
@@ -147,9 +154,10 @@ def _add_system(found: SortedPackages, role: str, name: str, text: str) -> None:
     parsed = driver_version(plain) if plain else None
     if parsed is not None:
         found.stack.setdefault(role, parsed)
-    if role == "driver" and _OPEN.search(name):
+    is_module = role in ("driver", "module")
+    if is_module and _OPEN.search(name):
         found.flavour = "open"
-    elif role == "driver" and _CLOSED.fullmatch(name):
+    elif is_module and _CLOSED.fullmatch(name):
         found.flavour = found.flavour or "proprietary"
     if role == "compat":
         found.compat = name

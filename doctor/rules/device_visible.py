@@ -9,7 +9,7 @@ from doctor.facts import Device
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
-from doctor.rules.decide import each
+from doctor.rules.decide import each, missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu
 from doctor.rules.image_facts import known_image
@@ -22,6 +22,7 @@ _HIDING = {"nvidia": ("CUDA_VISIBLE_DEVICES",),
            "ascend": ("ASCEND_RT_VISIBLE_DEVICES",)}  # fmt: skip
 _CONTAINER_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 _NO_DEVICES = ("void", "none", "")
+_NODES = re.compile(r"/dev/nvidia(?:\d|ctl)?\*?", re.I)
 
 
 def _env(case: Case) -> dict[str, str]:
@@ -135,7 +136,10 @@ def container_without_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _given_none(case: Case) -> Iterator[Fault]:
     visible = case.scope.devices_visible
-    if not visible.known("scope.devices_visible"):
+    nodes = missed(case, _NODES)
+    if nodes:
+        yield _no_device(case, Evidence(f"{nodes[0]} was not found", "absent"))
+    elif not visible.known("scope.devices_visible"):
         yield _no_device(case, Evidence("the container has no device", visible.at))
 
 

@@ -93,7 +93,8 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("Secure Boot is off")
     said = [m for m in nvidia.kernel_messages.value or () if _says(m, _REJECTED)]
     is_missed = "nvidia" in (host.modules_missing.value or ())
-    is_stated = not is_loaded(case) and (nvidia.driver.is_known or is_missed)
+    is_named = nvidia.driver.is_known or nvidia.userspace.is_known
+    is_stated = not is_loaded(case) and (is_named or is_missed)
     if not said and not is_stated and nvidia.driver.present("nvidia.driver") is not None:
         return
     if is_stated and nvidia.module_signed.value:

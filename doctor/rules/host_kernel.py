@@ -152,7 +152,8 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if missed(case, _HEADERS):
         raise NotApplicable("without the kernel's headers no build begins")
     nvidia = case.facts.nvidia
-    reading = nvidia.driver if nvidia.driver.is_known else nvidia.module_on_disk
+    installed = (nvidia.driver, nvidia.module_on_disk, nvidia.userspace)
+    reading = next((r for r in installed if r.is_known), nvidia.driver)
     driver = reading.known("nvidia.driver")
     kernel = kernel_series(case.facts.host.kernel.known("host.kernel"))
     found = software(matrix, DRIVER_DOMAIN, driver, reading.at)
