@@ -254,16 +254,18 @@ def _spoken(
     An error where the program printed one that has one cause, else a warning.
     """
     candidate = suspicion.candidates[0]
-    rung = matrix.causes[candidate.cause].rung
+    cause = matrix.causes[candidate.cause]
+    rung = cause.rung
     code = candidate.rule or _page(candidate.cause, rules)
     if rung is None or not code:
         return None
+    meaning = suspicion.match.signature.meaning
     return Finding(
         code=code,
         cause=candidate.cause,
         severity=Severity.WARNING if suspicion.is_hint else Severity.ERROR,
         rung=Rung(rung),
-        message=suspicion.match.signature.meaning,
+        message=f"the notes point to it: {cause.text}" if suspicion.prose else meaning,
         evidence=(evidence,),
         remedies=(Remedy(candidate.remedy),) if candidate.remedy else (),
         sources=suspicion.match.signature.source,
