@@ -61,6 +61,7 @@ class StateSpace(Shape, frozen=True, kw_only=True):
 class ModelRow(Row, frozen=True, kw_only=True):
     """One model repository. `params_b` counts all parameters of the text part, in 10^9.
 
+    `tower_b` counts those of its vision and audio encoders beside it;
     `kv_bytes_per_token` is for 16-bit KV on one device, sliding layers counted as full;
     `plain_attention` says that every layer keeps all tokens (no sliding window, no latent
     or linear attention); `quantization` the method of a checkpoint that is quantized, "" for
@@ -84,6 +85,7 @@ class ModelRow(Row, frozen=True, kw_only=True):
     max_positions: int | None = None
     params_b: float | None = None
     active_params_b: float | None = None
+    tower_b: float | None = None
     kv_bytes_per_token: int | None = None
     plain_attention: bool = False
     dtype: str = ""
@@ -118,9 +120,29 @@ class ListedModels(Row, frozen=True, kw_only=True):
     architectures: dict[str, tuple[str, ...]]
 
 
+class ScaledCheckpoints(Row, frozen=True, kw_only=True):
+    """Checkpoints of one maker that have one scale for each square of `block` weights a side.
+
+    `suffix` is a regular expression that their names, in small letters, hold.
+    """
+
+    owner: str
+    suffix: str
+    block: int
+
+
+class LibraryModel(Row, frozen=True, kw_only=True):
+    """What a name of Ollama's library without a size behind it stands for: a tag like "70b"."""
+
+    default: str
+    names: tuple[str, ...]
+
+
 class ModelDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Models by repository, and names of which only the architecture is known."""
+    """Models by repository, habits of their makers, and names of which less is known."""
 
     as_of: str
     models: tuple[ModelRow, ...] = ()
+    scaled: tuple[ScaledCheckpoints, ...] = ()
+    library: tuple[LibraryModel, ...] = ()
     listed: tuple[ListedModels, ...] = ()

@@ -15,7 +15,8 @@ class WeightFormat(Row, frozen=True, kw_only=True):
     (attention stays at 16 bit) or "all" (embeddings too). `methods` are the keys of
     quantization claims that serve it, best first, `step` its place on the precision ladder
     (16, 8 or 4 bit; 0 for none). `pad_hidden` and `pad_width` are multiples to which
-    expert kernels pad both sides of a matrix.
+    expert kernels pad both sides of a matrix. `group` weights of a row share one scale where a
+    checkpoint does not say how many, `block` is the side of a square of them.
     """
 
     key: str
@@ -27,6 +28,8 @@ class WeightFormat(Row, frozen=True, kw_only=True):
     step: int = 0
     pad_hidden: int = 1
     pad_width: int = 1
+    group: int = 0
+    block: int = 0
 
 
 class KvFormat(Row, frozen=True, kw_only=True):
@@ -100,7 +103,8 @@ class LayerSplit(Row, frozen=True, kw_only=True):
 
     `ubatch` tokens are computed at once, `reserve_gib` of each device is left to the driver.
     The context is rounded up to `block` tokens; from `windows_since` on sliding layers keep
-    their window only.
+    their window only. From `own_context_since` up to, not including, `own_context_until` a
+    context that nobody states is as long as the model was trained for.
     """
 
     engine: str
@@ -110,6 +114,36 @@ class LayerSplit(Row, frozen=True, kw_only=True):
     reserve_gib: float
     block: int = 1
     windows_since: str = ""
+    own_context_since: str = ""
+    own_context_until: str = ""
+
+
+class Placement(Row, frozen=True, kw_only=True):
+    """Where an engine puts the weights of a model, and how it cuts them into ranks.
+
+    `holds`: "device" keeps all of them on devices, "shared" leaves to the host what those do
+    not hold, "process" is a plain framework that puts the model where a script says.
+    `one_by_default`: one device is used unless an argument says more. `splits_heads`: ranks
+    take whole attention heads; `whole_groups`, `whole_blocks`: and whole groups or blocks of
+    one scale. `library_bits` are the bits a weight of its own library's models, 0 without one.
+    `copies` multiply with the ranks of one copy of the model to the devices that are needed.
+    """
+
+    engine: str
+    holds: str
+    one_by_default: bool = False
+    splits_heads: bool = False
+    whole_groups: bool = False
+    whole_blocks: bool = False
+    library_bits: int = 0
+    copies: tuple[str, ...] = ()
+
+
+class Margin(Row, frozen=True, kw_only=True):
+    """A figure by which arithmetic is allowed to be off before a rule speaks."""
+
+    key: str
+    value: float
 
 
 class CardTotal(Row, frozen=True, kw_only=True):
@@ -188,6 +222,8 @@ class MemoryDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ggml_types: tuple[GgmlType, ...] = ()
     pools: tuple[EnginePool, ...] = ()
     splits: tuple[LayerSplit, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    margins: tuple[Margin, ...] = ()
     card_totals: tuple[CardTotal, ...] = ()
     residuals: tuple[Residual, ...] = ()
     traits: tuple[Traits, ...] = ()

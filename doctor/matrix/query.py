@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from doctor.facts import CodeTarget, ComputeCapability, Device, Version
-from doctor.matrix.architectures import ModelDomain, ModelRow
+from doctor.matrix.architectures import ModelDomain, ModelRow, ScaledCheckpoints
 from doctor.matrix.catalogue import Cause, CauseDomain, Signature, SignatureDomain
 from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond
 from doctor.matrix.cuda_query import CudaQueries
@@ -95,6 +95,18 @@ class Matrix(CudaQueries, ThingQueries):
         """Published models."""
         domain: ModelDomain = self._read("models")
         return domain.models
+
+    @cached_property
+    def scaled_checkpoints(self) -> tuple[ScaledCheckpoints, ...]:
+        """Habits of makers of quantized checkpoints with scales by blocks."""
+        domain: ModelDomain = self._read("models")
+        return domain.scaled
+
+    @cached_property
+    def library_sizes(self) -> dict[str, str]:
+        """The size that a name of Ollama's library has by default ("mixtral": "8x7b")."""
+        domain: ModelDomain = self._read("models")
+        return {name: row.default for row in domain.library for name in row.names}
 
     @cached_property
     def memory(self) -> MemoryDomain:

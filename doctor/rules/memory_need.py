@@ -12,11 +12,10 @@ from doctor.matrix.architectures import ModelRow
 from doctor.rules import cards
 from doctor.rules.engine import Case
 from doctor.rules.model_facts import argument, count, known_model, model_name, stated_size
+from doctor.rules.placement import margin
+from doctor.rules.software import engine_name
 
 _GIB = 1 << 30
-# Sizes by arithmetic leave out scales and embeddings kept at 16 bit; nominal memory is
-# larger than what a driver reports. Only a clear excess counts.
-CLEAR = 1.1
 _FULL = 16
 # Methods of checkpoints that hold the bulk of their weights in the format of that name.
 _ONE_FORMAT = ("fp8", "mxfp4", "awq", "gptq")
@@ -34,6 +33,11 @@ _BITS = (
     ),
     (8, re.compile(r"fp8|int8|w8a|8[-_ ]?bit|mxfp8|q8_", re.I)),
     (32, re.compile(r"float32|fp32", re.I)),
+)
+# Files that are not quantized say so.
+_PLAIN = (
+    (16, re.compile(r"(?<![a-z0-9])(?:bf|fp?)16(?![0-9])", re.I)),
+    (32, re.compile(r"(?<![a-z0-9])fp?32(?![0-9])", re.I)),
 )
 _UNCLEAR = re.compile(
     r"quantiz|quantis|compressed-tensors|modelopt|quark|torchao|autoround|auto-round|gguf|"
@@ -110,8 +114,17 @@ def _says_no_format(case: Case, matrix: Matrix) -> bool:
 
 def parameters(case: Case, matrix: Matrix) -> float | None:
     """Parameters in 10^9: of the published model, else as the name states them."""
-    row = known_model(matrix, model_name(case))
-    return row.params_b if row is not None and row.params_b else stated_size(model_name(case))
+    name = model_name(case)
+    row = known_model(matrix, name)
+    if row is not None and row.params_b:
+        return row.params_b + (row.tower_b or 0.0)
+    return stated_size(name) or stated_size(_library_tag(case, matrix, name))
+
+
+def _library_tag(case: Case, matrix: Matrix, name: str) -> str:
+    """The tag of a name of Ollama's library that gives no size: "mixtral" is mixtral:8x7b."""
+    is_library = engine_name(case, matrix) == "ollama" and "/" not in name
+    return matrix.library_sizes.get(name.partition(":")[0].lower(), "") if is_library else ""
 
 
 def stated_bits(text: str, matrix: Matrix) -> float | None:
@@ -122,7 +135,7 @@ def stated_bits(text: str, matrix: Matrix) -> float | None:
         row = next(known, None)
         least = int(block[2]) + (0.0 if block[1] else _SCALES)
         return float(row.bytes_per_weight) * 8 if row is not None else least
-    return next((bits for bits, words in _BITS[:2] if words.search(text)), None)
+    return next((bits for bits, words in (*_BITS[:2], *_PLAIN) if words.search(text)), None)
 
 
 def ranks_of(case: Case, matrix: Matrix) -> int | None:
@@ -149,11 +162,10 @@ def is_one_assumed(case: Case, matrix: Matrix) -> bool:
         return False
     large = cards.shared(case.devices[0], matrix, "gpu_class") in ("datacenter", "")
     size, _ = total_gib(case.devices[0], matrix)
-    return not large or (size is not None and size <= _SMALL_GIB)
+    return not large or (size is not None and size <= margin(matrix, "small-card-gib"))
 
 
 _KINDS = ("tensor", "pipeline", "data", "expert")
-_SMALL_GIB = 24
 
 
 def bits_per_weight(case: Case, matrix: Matrix) -> float | None:
@@ -187,16 +199,22 @@ def _published_bits(row: ModelRow, name: str, matrix: Matrix) -> float | None:
 
 
 def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:
-    """Memory of a device in GiB, and whether it was read or is only the product's nominal size."""
+    """Memory of a device in GiB, and whether it was read or is only the product's nominal size.
+
+    Of products that come in several sizes the largest: what exceeds that exceeds all.
+    """
     if device.memory_mib.value is not None:
         return device.memory_mib.value / 1024, True
+    return max(nominal_gib(device, matrix), default=None), False
+
+
+def nominal_gib(device: Device, matrix: Matrix) -> tuple[float, ...]:
+    """The sizes in GiB that a device of that name comes in; () if one of them is not known."""
     if device.vendor == "ascend":
         chip = matrix.npu(device.name.value or "", device.soc.value or "")
-        known = chip.memory_mib if chip is not None else ()
-        return (known[0] / 1024 if len(known) == 1 else None), False
-    sizes = {row.memory_gb for row in cards.products(device, matrix)}
-    size = sizes.pop() if len(sizes) == 1 else None
-    return size, False
+        return tuple(size / 1024 for size in chip.memory_mib) if chip is not None else ()
+    sizes = {row.memory_gb for row in matrix.gpus_matching(device)}
+    return () if None in sizes else tuple(sorted(size for size in sizes if size))
 
 
 def memory_evidence(case: Case, need: Need, device: Device, size: float) -> tuple[Evidence, ...]:

@@ -13,16 +13,13 @@ from doctor.matrix import Matrix
 from doctor.matrix.architectures import ModelRow
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.model_facts import argument, count, known_model, model_name, quantization_of
-from doctor.rules.software import engine_name
+from doctor.rules.placement import placement
 
-# Engines whose kernels take whole groups on each rank; others pad, or do not split groups.
-_WHOLE_GROUPS = ("vllm", "sglang", "tgi")
 _GROUPED = re.compile(
     r"(?<![a-z0-9])(?:awq|gptq|auto[-_]?round|w4a16|w8a16|int4|4[-_]?bit)(?![0-9])", re.I
 )
 _OTHERS = re.compile(r"gguf|bnb|bitsandbytes|nf4|mlx|exl2|fp8|fp4|eetq|hqq", re.I)
 _GROUP = re.compile(r"(?:[-_](?:gs?|group[-_]?)(\d{2,4})|[-_](\d{2,4})g)(?![a-z0-9])", re.I)
-_USUAL = 128  # the group that the tools take by themselves
 _SIZES = (1, 2, 4, 8, 16)
 
 
@@ -53,7 +50,7 @@ def groups_cut_by_ranks(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: vllm-project/vllm issues 5675, 13640 and 21695; Qwen documentation on quantization.
     """
     size = count(case, "tensor_parallel_size")
-    if engine_name(case, matrix) not in _WHOLE_GROUPS or size is None or size == 1:
+    if not placement(case, matrix).whole_groups or size is None or size == 1:
         raise NotApplicable("no engine that splits weights over ranks")
     widths = _widths(case, matrix)
     if widths.mlp is None:
@@ -91,7 +88,7 @@ def _widths(case: Case, matrix: Matrix) -> _Widths:
     merged = {**config, **inner} if isinstance(inner, dict) else config
     row = known_model(matrix, _GROUP.sub("", model_name(case)))
     declared = config.get("quantization_config")
-    group = _group(case, declared if isinstance(declared, dict) else {})
+    group = _group(case, matrix, declared if isinstance(declared, dict) else {})
     if merged.get("num_experts") or (row is not None and row.experts is not None):
         raise NotApplicable("experts have kernels of their own")
     stated = _whole(merged.get("intermediate_size"))
@@ -106,7 +103,7 @@ def _widths(case: Case, matrix: Matrix) -> _Widths:
     return _Widths(row.intermediate, attention, group, is_exact, f"matrix, {row.repo}")
 
 
-def _group(case: Case, declared: dict[str, Any]) -> int:
+def _group(case: Case, matrix: Matrix, declared: dict[str, Any]) -> int:
     """The weights of one scale; `NotApplicable` for methods without groups."""
     name = model_name(case)
     stated = str(argument(case, "quantization")[0] or "")
@@ -120,7 +117,10 @@ def _group(case: Case, declared: dict[str, Any]) -> int:
     if str(declared.get("group_size", "")).startswith("-"):
         raise NotApplicable("one scale for a whole row")
     match = _GROUP.search(name)
-    return int(match[1] or match[2]) if match else _USUAL
+    if match is not None:
+        return int(match[1] or match[2])
+    # What the tools take by themselves.
+    return max(form.group for form in matrix.memory.weight_formats)
 
 
 def _attention(config: dict[str, Any]) -> int | None:

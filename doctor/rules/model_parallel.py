@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from doctor.facts import Device, Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.model_facts import (
-    ModelFacts,
-    argument,
-    count,
-    known_model,
-    model_facts,
-    model_name,
-)
+from doctor.rules.model_blocks import cut_blocks
+from doctor.rules.model_facts import ModelFacts, argument, count, model_facts, model_name
+from doctor.rules.placement import placement
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import engine, engine_name
 
-# Engines that split attention heads over ranks; others split layers or tensors unevenly.
-_SPLIT_HEADS = ("vllm", "vllm-ascend", "sglang", "tgi", "tensorrt-llm", "lmdeploy", "mindie")
-# Engines that refuse a rank with part of a scale block, and what splits by experts instead.
-_WHOLE_BLOCKS = ("vllm", "sglang")
-_BY_EXPERT = ("enable_expert_parallel", "expert_parallel_size", "ep_size", "enable_ep_moe",
-              "moe_a2a_backend")  # fmt: skip
-_SEVERAL_HOSTS = ("nnodes", "node_rank", "master_addr", "dist_init_addr")
+_SEVERAL_HOSTS = ("nnodes", "node_rank", "master_addr", "dist_init_addr", "data_parallel_address")
 
 
 def _tensor_parallel(case: Case, matrix: Matrix) -> int:
-    if engine_name(case, matrix) not in _SPLIT_HEADS:
+    if not placement(case, matrix).splits_heads:
         raise NotApplicable("this engine does not split heads")
     size = count(case, "tensor_parallel_size")
     if size is None or size == 1:
@@ -44,57 +34,45 @@ def heads_not_divisible(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     What: the tensor-parallel size against the number of attention heads, and of KV heads
         (fewer KV heads than ranks are copied, which needs the ranks to be a multiple); for
-        experts with block-wise scales, their width against whole blocks.
+        weights with block-wise scales, the widths of experts and dense parts against whole
+        blocks. A warning where only the name says that scales are by blocks.
     Why: each rank takes whole heads and whole blocks; the engine refuses at start.
     How to fix: one of the sizes that the finding names.
     Silent when: the model's configuration is not known, or the engine splits otherwise.
     Sources: vllm-project/vllm issues 1705 and 5951; vLLM verify_with_parallel_config.
     """
     size = _tensor_parallel(case, matrix)
-    model = model_facts(case, matrix)
-    blocks = _blocks_cut(case, matrix, size)
-    problems = _indivisible(model, size) + blocks
-    if model.heads is None and not problems:
+    blocks = cut_blocks(case, matrix)
+    cut = blocks.cut(size) if blocks is not None else []
+    try:
+        model = model_facts(case, matrix)
+    except MissingFact:
+        if not cut:
+            raise
+        model = ModelFacts(model_name(case))
+    wrong = _indivisible(model, size)
+    if model.heads is None and not cut and not wrong:
         raise MissingFact("num_attention_heads", Missing.NOT_STATED)
-    if problems:
-        fitting = [
-            str(n)
-            for n in range(1, 17)
-            if not _indivisible(model, n) and not _blocks_cut(case, matrix, n)
-        ]
-        yield Fault(
-            f"tensor_parallel_size {size} does not fit {model.name}: {' and '.join(problems)}",
-            evidence=(
-                Evidence(f"tensor_parallel_size={size}", argument(case, "model")[1]),
-                Evidence(f"{model.heads} attention heads, {model.kv_heads} KV heads", model.at),
-            ),
-            remedies=(
-                Remedy(f"use tensor_parallel_size {', '.join(fitting)}"),
-                *((Remedy("or split by experts: --enable-expert-parallel"),) if blocks else ()),
-            ),
-        )
-
-
-def _blocks_cut(case: Case, matrix: Matrix, size: int) -> list[str]:
-    """Scale blocks of the experts' weights that a rank would get a part of.
-
-    Experts that every token takes are split by tensor even where the others are not split.
-    Source: vllm-project/vllm issue 17327, sgl-project/sglang issue 5843.
-    """
-    row = known_model(matrix, model_name(case))
-    if row is None or row.repo.lower() != model_name(case).lower():
-        return []
-    by_expert = any(argument(case, name)[0] for name in _BY_EXPERT)
-    if engine_name(case, matrix) not in _WHOLE_BLOCKS or row.experts is None:
-        return []
-    width = row.experts.shared if by_expert else row.experts.width
-    if (
-        not row.quant_block
-        or not width
-        or (width % size == 0 and width // size % row.quant_block == 0)
-    ):
-        return []
-    return [f"{width} columns of an expert are not {size} times whole blocks of {row.quant_block}"]
+    if not wrong and not cut:
+        return
+    fitting = [
+        str(n)
+        for n in range(1, 17)
+        if not _indivisible(model, n) and not (blocks is not None and blocks.cut(n))
+    ]
+    is_doubt = not wrong and blocks is not None and not blocks.is_sure
+    yield Fault(
+        f"tensor_parallel_size {size} does not fit {model.name}: {' and '.join(wrong + cut)}",
+        evidence=(
+            Evidence(f"tensor_parallel_size={size}", argument(case, "model")[1]),
+            Evidence(f"{model.heads} attention heads, {model.kv_heads} KV heads", model.at),
+        ),
+        remedies=(
+            Remedy(f"use tensor_parallel_size {', '.join(fitting)}"),
+            *((Remedy("or split by experts: --enable-expert-parallel"),) if cut else ()),
+        ),
+        severity=Severity.WARNING if is_doubt else None,
+    )
 
 
 def _indivisible(model: ModelFacts, size: int) -> list[str]:
@@ -110,7 +88,8 @@ def _indivisible(model: ModelFacts, size: int) -> list[str]:
 def more_ranks_than_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Tensor times pipeline parallel size is more than the devices of the host.
 
-    What: the product of both sizes against the devices that were found.
+    What: the product of both sizes, and of the copies of the model where each has devices of
+        its own, against the devices that were found.
     Why: each rank needs a device of its own; the engine waits for ranks that never come,
         or refuses.
     How to fix: smaller sizes, or more hosts with the engine's multi-node options.
@@ -119,8 +98,8 @@ def more_ranks_than_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         several.
     Sources: documentation of the engines on distributed serving.
     """
-    sizes = [count(case, name) or 1 for name in ("tensor_parallel_size", "pipeline_parallel_size")]
-    wanted = sizes[0] * sizes[1]
+    asked = _ranks_asked(case, matrix)
+    wanted = prod(asked.values())
     if wanted == 1 or any(argument(case, name)[0] for name in _SEVERAL_HOSTS):
         raise NotApplicable("one rank, or several hosts")
     if str(argument(case, "distributed_executor_backend")[0]) == "ray":
@@ -134,12 +113,24 @@ def more_ranks_than_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("a machine with one device, of which several are joined")
     if wanted > len(mine):
         yield Fault(
-            f"{wanted} ranks are asked for (tensor {sizes[0]} x pipeline {sizes[1]}), and "
-            f"{len(mine)} devices are here",
+            f"{wanted} ranks are asked for ({' x '.join(f'{k} {v}' for k, v in asked.items())}), "
+            f"and {len(mine)} devices are here",
             evidence=(Evidence(f"{len(devices)} devices", case.facts.devices.at),),
             remedies=(Remedy(f"ask for at most {len(mine)} ranks"),),
             severity=None if is_read else Severity.WARNING,
         )
+
+
+def _ranks_asked(case: Case, matrix: Matrix) -> dict[str, int]:
+    """Sizes by what is shared, those alone that are more than one (or the tensors')."""
+    row = next((r for r in matrix.memory.placements if r.engine == engine_name(case, matrix)), None)
+    copies = row.copies if row is not None else ()
+    names = ("tensor_parallel_size", "pipeline_parallel_size", *copies)
+    sizes = {name.partition("_")[0]: count(case, name) or 1 for name in names}
+    local = count(case, "data_parallel_size_local")
+    if local and "data" in sizes:
+        sizes["data"] = local
+    return {k: v for k, v in sizes.items() if k in ("tensor", "pipeline") or v > 1}
 
 
 def _is_one_a_host(device: Device, matrix: Matrix) -> bool:

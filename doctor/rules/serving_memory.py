@@ -12,25 +12,20 @@ from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.memory_need import (
-    CLEAR,
     Need,
     is_one_assumed,
     memory_evidence,
+    nominal_gib,
     total_gib,
     weights,
 )
 from doctor.rules.model_facts import argument, count, known_model, model_name, number
+from doctor.rules.placement import margin, placement
 from doctor.rules.serving_request import request_exceeds
 from doctor.rules.settings import possible, settings
 from doctor.rules.software import engine, engine_name
 
-# These keep all weights on the devices; llama.cpp and Ollama leave layers to the CPU.
-_WHOLE_ON_DEVICE = ("vllm", "vllm-ascend", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "mindie")
-# These use one device unless an argument says more. Source: their arguments' defaults.
-_ONE_BY_DEFAULT = ("vllm", "vllm-ascend", "sglang", "lmdeploy")
 _SEVERAL = 2
-# A driver shows less than the nominal size, and a CUDA context takes some hundred MiB of that.
-_FULL = 0.97
 # Names under which engines and people state the pool, and what one request asks of it.
 _POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
 _ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
@@ -50,7 +45,7 @@ def _smallest(case: Case, matrix: Matrix) -> tuple[Device, float, bool]:
 
 
 def _need(case: Case, matrix: Matrix) -> Need:
-    if case.workload is None or engine_name(case, matrix) not in _WHOLE_ON_DEVICE:
+    if case.workload is None or placement(case, matrix).holds != "device":
         raise NotApplicable("no engine that keeps all weights on the device")
     kept = number(case, "cpu_offload_gb") or 0.0
     if any(argument(case, name)[0] for name in OFFLOAD) and not kept:
@@ -64,13 +59,14 @@ def _need(case: Case, matrix: Matrix) -> Need:
     return need
 
 
-def _exceeds(need: Need, room: float) -> bool:
-    return need.gib > room * (1.0 if need.is_measured or need.is_exact else CLEAR)
+def _exceeds(need: Need, room: float, matrix: Matrix) -> bool:
+    is_figure = need.is_measured or need.is_exact
+    return need.gib > room * (1.0 if is_figure else margin(matrix, "arithmetic"))
 
 
-def _fills(need: Need, size: float) -> bool:
-    """Published weights that leave nothing of the nominal size, of which a context takes part."""
-    return need.is_published and need.gib > size * _FULL
+def _fills(need: Need, size: float, matrix: Matrix) -> bool:
+    """Published weights that leave nearly nothing of the nominal size to all else."""
+    return need.is_published and need.gib > size * margin(matrix, "nearly-full")
 
 
 @rule("SRV101", cause="insufficient-memory-weights", severity=Severity.ERROR)
@@ -84,17 +80,18 @@ def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: a smaller number format, more ranks, or larger devices.
     Silent when: the engine can leave layers to the CPU, offloading was asked for, or model
         or format are not known. Only a clear excess counts where it is arithmetic. A warning
-        where the format is only that of most checkpoints, and where no argument shares the
-        weights among the devices that are here.
+        where the format is only that of most checkpoints, where no argument shares the
+        weights among the devices that are here, and where they would just fit with nothing left.
     Sources: configurations of the models (rows in the matrix).
     """
     need = _need(case, matrix)
     device, size, _ = _smallest(case, matrix)
     alone = _of_one_device(case, matrix, need)
-    if _exceeds(need, size) or _fills(need, size):
-        severity = Severity.WARNING if need.is_assumed else None
+    too_large = _exceeds(need, size, matrix)
+    if too_large or _fills(need, size, matrix):
+        severity = Severity.WARNING if need.is_assumed or not too_large else None
         yield _weights_fault(case, matrix, need, (device, size), severity)
-    elif alone is not None and _exceeds(alone, size):
+    elif alone is not None and _exceeds(alone, size, matrix):
         yield _weights_fault(case, matrix, alone, (device, size), Severity.WARNING)
 
 
@@ -104,7 +101,7 @@ def _of_one_device(case: Case, matrix: Matrix, need: Need) -> Need | None:
     stated = any(count(case, f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
     if stated or is_running or argument(case, "config")[0] or len(case.devices) < _SEVERAL:
         return None
-    if engine_name(case, matrix) not in _ONE_BY_DEFAULT:
+    if not placement(case, matrix).one_by_default:
         return None
     how = f"{need.how}; without tensor_parallel_size one device is used"
     return replace(need, gib=need.total_gib, how=how) if need.total_gib else None
@@ -179,10 +176,12 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not is_share_of_total(case, matrix):
         raise NotApplicable("the fraction means something else in this engine")
     device, size, _ = _smallest(case, matrix)
-    if _exceeds(need, size):
+    if _exceeds(need, size, matrix) or _fills(need, size, matrix):
         return
-    severity = Severity.WARNING if is_one_assumed(case, matrix) else None
-    if not _exceeds(need, size * fraction):
+    severity = Severity.WARNING if _is_guess(case, matrix) else None
+    if not _exceeds(need, size * fraction, matrix):
+        if device.memory_mib.value is None and len(nominal_gib(device, matrix)) != 1:
+            raise MissingFact("memory of the devices", Missing.NOT_STATED)
         found = request_exceeds(case, matrix, need, (device, size * fraction))
         yield from (replace(fault, severity=fault.severity or severity) for fault in found)
     else:
@@ -194,6 +193,13 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
             subject=device.id,
             severity=severity,
         )
+
+
+def _is_guess(case: Case, matrix: Matrix) -> bool:
+    """The share is the default's where arguments may be left out, or no number of devices is said."""
+    is_running = case.workload is not None and case.workload.pid is not None
+    is_stated = number(case, "gpu_memory_utilization") is not None
+    return is_one_assumed(case, matrix) or not (is_running or is_stated)
 
 
 def default_share(case: Case, matrix: Matrix) -> float | None:

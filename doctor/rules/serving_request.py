@@ -10,8 +10,9 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, Severity
-from doctor.rules.memory_need import CLEAR, Need, memory_evidence, ranks_of
+from doctor.rules.memory_need import Need, memory_evidence, ranks_of
 from doctor.rules.model_facts import argument, count, known_model, model_name
+from doctor.rules.placement import margin
 from doctor.sizing.prediction import Fit, Prediction
 from doctor.sizing.workload import predict_workload
 
@@ -38,7 +39,7 @@ def request_exceeds(
     kv = length * row.kv_bytes_per_token * bits / 16 / ranks / (1 << 30)
     device, share = room
     left = share - need.gib
-    if kv > left * CLEAR:
+    if kv > left * margin(matrix, "arithmetic"):
         yield Fault(
             f"one request of {length} tokens needs {kv:.1f} GiB of KV cache; weights leave "
             f"{left:.1f} GiB of {cards.label(device, matrix)}",

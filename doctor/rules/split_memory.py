@@ -12,17 +12,10 @@ from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.memory_need import checkpoint, parameters, stated_bits, total_gib
 from doctor.rules.model_facts import argument, environment, known_model, model_name
+from doctor.rules.placement import margin, placement
 from doctor.rules.serving_memory import OFFLOAD
 from doctor.rules.software import engine_name
 
-# These leave to the host what the devices do not hold, and map files that even it does not.
-_SPLIT = ("llama.cpp", "llama-cpp-python", "xllamacpp", "ollama", "ktransformers")
-# The library of Ollama gives 4 bits where a name does not say another format.
-_LIBRARY_BITS = {"ollama": 4}
-_HALF = re.compile(r"(?<![a-z0-9])(?:bf|fp?)16(?![0-9])", re.I)
-_FRAMEWORKS = ("torch", "transformers", "torch-npu", "unsloth", "autoawq", "bitsandbytes")
-_MOST_OF_A_HOST = 8  # cards, where somebody names one and no number
-_ALL_LAYERS = 99
 _PARTLY = ("cpu_moe", "n_cpu_moe", "override_tensor", "ot", "fit")
 _GIB = 1 << 30
 
@@ -41,9 +34,9 @@ def weights_exceed_host_and_devices(case: Case, matrix: Matrix) -> Iterator[Faul
     Sources: ollama/ollama server/sched.go; llama.cpp documentation of --no-mmap and --mlock.
     """
     name = engine_name(case, matrix)
-    if case.workload is None or name not in _SPLIT:
+    if case.workload is None or placement(case, matrix).holds != "shared":
         raise NotApplicable("no engine that shares a model between devices and host")
-    need = _least(case, matrix, name)
+    need = least_gib(case, matrix)
     host = case.facts.host
     memory = host.memory_mib if host.memory_mib.is_known else host.memory_available_mib
     ram = (memory.known("host.memory_mib") + (host.swap_mib.value or 0)) / 1024
@@ -64,11 +57,12 @@ def weights_exceed_host_and_devices(case: Case, matrix: Matrix) -> Iterator[Faul
     )
 
 
-def _least(case: Case, matrix: Matrix, name: str) -> float:
+def least_gib(case: Case, matrix: Matrix) -> float:
     """GiB that the weights take at least; raises `MissingFact` if size or format is not known."""
     params = parameters(case, matrix)
     text = f"{argument(case, 'quantization')[0] or ''} {model_name(case)}"
-    bits = stated_bits(text, matrix) or (16 if _HALF.search(text) else _LIBRARY_BITS.get(name))
+    # A library's models are of few bits where their names say no other format.
+    bits = stated_bits(text, matrix) or placement(case, matrix).library_bits or None
     if params is None or bits is None:
         raise MissingFact("size and format of the model", Missing.NOT_STATED)
     return params * 1e9 * bits / 8 / _GIB
@@ -106,10 +100,11 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: configurations of the models (rows in the matrix); Accelerate documentation on
         big models.
     """
-    name = engine_name(case, matrix)
-    if case.workload is None or name not in _FRAMEWORKS or not model_name(case):
-        raise NotApplicable("no plain framework with a model")
-    if any(argument(case, key)[0] for key in (*OFFLOAD, "nnodes")) or _speaks_of_offload(case):
+    if case.workload is None or not model_name(case):
+        raise NotApplicable("no model")
+    if placement(case, matrix).holds != "process":
+        raise NotApplicable("no plain framework")
+    if any(argument(case, key)[0] for key in (*OFFLOAD, "nnodes")):
         raise NotApplicable("weights are partly elsewhere")
     need = checkpoint(case, matrix)
     if need is None:
@@ -117,8 +112,8 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     own = _device_memory(case, matrix)
     if not case.devices:
         raise NotApplicable("no device")
-    own *= _MOST_OF_A_HOST if case.facts.devices.partial else 1
-    if own and need.total_gib > own * 1.05:
+    own *= margin(matrix, "cards-of-a-host") if case.facts.devices.partial else 1
+    if own and need.total_gib > own * margin(matrix, "plain-framework"):
         yield Fault(
             f"{model_name(case)} needs {need.total_gib:.0f} GiB for weights; all devices "
             f"together have {own:.0f}",
@@ -128,10 +123,6 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             remedies=(Remedy("use fewer bits, more devices, or offload to the host"),),
         )
-
-
-def _speaks_of_offload(case: Case) -> bool:
-    return any(re.search(r"offload|device_map|\bcpu\b", n, re.I) for n in case.facts.notes)
 
 
 @rule("SRV106", cause="insufficient-memory-weights", severity=Severity.ERROR)
@@ -144,22 +135,17 @@ def layers_exceed_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         only left to itself does the engine fit the number to the memory.
     How to fix: fewer layers, a format of fewer bits, or experts on the CPU.
     Silent when: the number is left to the engine, tensors are placed by hand, or devices share
-        the host's memory. A warning on Windows, whose driver goes on in host memory.
+        the host's memory. A warning on Windows, whose driver goes on in host memory, and where
+        Metal lends a share of it, which a setting of the system raises.
     Sources: llama.cpp documentation of --n-gpu-layers and of --fit.
     """
-    name = engine_name(case, matrix)
-    if case.workload is None or name not in _SPLIT or name == "ollama":
-        raise NotApplicable("no engine that is told how many layers")
-    if any(argument(case, key)[0] for key in _PARTLY) or _in_host_memory(case):
-        raise NotApplicable("tensors are placed by hand, or go to host memory by themselves")
-    share = _share_of_layers(case, matrix, name)
-    need = _least(case, matrix, name) * share
-    own = _device_memory(case, matrix)
-    if not own or case.facts.devices.partial:
-        raise MissingFact("number of devices with memory of their own", Missing.NOT_STATED)
+    share = layers_asked(case, matrix)
+    need = least_gib(case, matrix) * share
+    own = lent_memory(case, matrix)
     if need > own:
         system = case.facts.host.os.value
         on_windows = system is not None and system.id == "windows"
+        is_lent = any(device.vendor == "apple" for device in case.devices)
         yield Fault(
             f"{share:.0%} of the layers of {model_name(case)} take at least {need:.1f} GiB; the "
             f"devices have {own:.1f}",
@@ -168,8 +154,28 @@ def layers_exceed_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Evidence(f"{len(case.devices)} devices, {own:.1f} GiB", case.facts.devices.at),
             ),
             remedies=(Remedy("ask for fewer layers (-ngl), or use a format of fewer bits"),),
-            severity=Severity.WARNING if on_windows else None,
+            severity=Severity.WARNING if on_windows or is_lent else None,
         )
+
+
+def lent_memory(case: Case, matrix: Matrix) -> float:
+    """GiB that an engine may take on its devices; of Apple's memory the share that Metal lends."""
+    own = _device_memory(case, matrix)
+    lent = [d.memory_mib.value for d in case.devices if d.vendor == "apple" and d.memory_mib.value]
+    own += sum(lent) / 1024 * margin(matrix, "metal-share")
+    if not own or case.facts.devices.partial:
+        raise MissingFact("number of devices with memory of their own", Missing.NOT_STATED)
+    return own
+
+
+def layers_asked(case: Case, matrix: Matrix) -> float:
+    """The share of the layers that a person puts on the devices; `NotApplicable` if none does."""
+    name = engine_name(case, matrix)
+    if case.workload is None or placement(case, matrix).holds != "shared" or name == "ollama":
+        raise NotApplicable("no engine that is told how many layers")
+    if any(argument(case, key)[0] for key in _PARTLY) or _in_host_memory(case):
+        raise NotApplicable("tensors are placed by hand, or go to host memory by themselves")
+    return _share_of_layers(case, matrix, name)
 
 
 def _in_host_memory(case: Case) -> bool:
@@ -187,7 +193,7 @@ def _share_of_layers(case: Case, matrix: Matrix, name: str) -> float:
     row = known_model(matrix, model_name(case))
     if row is not None and row.layers:
         return min(1.0, asked / (row.layers + 1))
-    if asked < _ALL_LAYERS:
+    if asked < margin(matrix, "layers-for-all"):
         raise MissingFact("layers of the model", Missing.NOT_STATED)
     return 1.0
 

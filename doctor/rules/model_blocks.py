@@ -1,0 +1,109 @@
+"""Weights with one scale for a square block, of which a rank would get a part."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from doctor.matrix import Matrix
+from doctor.matrix.architectures import ModelRow
+from doctor.rules.engine import Case
+from doctor.rules.model_facts import argument, known_model, model_name
+from doctor.rules.placement import placement
+
+# What splits a layer by experts instead; shared experts and dense parts stay split by tensor.
+_BY_EXPERT = ("enable_expert_parallel", "expert_parallel_size", "ep_size", "enable_ep_moe",
+              "moe_a2a_backend")  # fmt: skip
+# With these the dense part is not split as the arguments of the ranks say.
+_DENSE_APART = ("enable_dp_attention", "moe_dense_tp_size")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Widths that ranks share, the side of a block, and whether the checkpoint is known."""
+
+    widths: tuple[tuple[str, int], ...]
+    side: int
+    is_sure: bool
+
+    def cut(self, size: int) -> list[str]:
+        """What that many ranks would cut inside of a block, in words."""
+        return [
+            f"{width} columns of {part} are not {size} times whole blocks of {self.side}"
+            for part, width in self.widths
+            if width % (size * self.side)
+        ]
+
+
+def cut_blocks(case: Case, matrix: Matrix) -> Blocks | None:
+    """The blocks of this model in an engine that refuses parts of one; None where unknown.
+
+    Source: vllm-project/vllm issues 17327 and 52997, sgl-project/sglang issues 3345 and 5843.
+    """
+    if not placement(case, matrix).whole_blocks:
+        return None
+    row, config = known_model(matrix, model_name(case)), _config(case)
+    side, is_sure = _side(case, matrix, row, config)
+    if not side:
+        return None
+    return Blocks(tuple(_widths(case, row, config)), side, is_sure)
+
+
+def _config(case: Case) -> dict[str, Any]:
+    config = (case.workload.model.value or {}) if case.workload else {}
+    inner = config.get("text_config")
+    return {**config, **inner} if isinstance(inner, dict) else config
+
+
+def _side(
+    case: Case, matrix: Matrix, row: ModelRow | None, config: dict[str, Any]
+) -> tuple[int, bool]:
+    """The side of a block, 0 where none is known, and whether that is sure.
+
+    Stated by the configuration, published for this repository, asked for at load time, or the
+    habit of the maker whose name a quantized checkpoint bears.
+    """
+    declared = config.get("quantization_config")
+    stated = declared.get("weight_block_size") if isinstance(declared, dict) else None
+    if isinstance(stated, list) and stated and str(stated[0]).isdigit():
+        return int(stated[0]), True
+    asked = str(argument(case, "quantization")[0] or "").lower()
+    name = model_name(case)
+    if row is not None and row.quant_block and row.repo.lower() == name.lower():
+        return row.quant_block, True
+    for form in matrix.memory.weight_formats:
+        if form.block and asked in form.aliases:
+            return form.block, False
+    return _by_maker(matrix, row, name)
+
+
+def _by_maker(matrix: Matrix, row: ModelRow | None, name: str) -> tuple[int, bool]:
+    """The habit of the maker; a folder of this host may hold the maker's own or another's."""
+    owner, _, base = name.lower().rpartition("/")
+    maker = row.repo.partition("/")[0].lower() if row is not None else owner
+    if not maker or (owner not in ("", maker) and not name.startswith(("/", ".", "~"))):
+        return 0, False
+    found = (h for h in matrix.scaled_checkpoints if h.owner.lower() == maker)
+    return next((h.block for h in found if re.search(h.suffix, base)), 0), owner == maker
+
+
+def _widths(case: Case, row: ModelRow | None, config: dict[str, Any]) -> list[tuple[str, int]]:
+    experts = row.experts if row is not None else None
+    width = _whole(config.get("moe_intermediate_size")) or (experts.width if experts else None)
+    shared = _whole(config.get("shared_expert_intermediate_size"))
+    shared = shared or (experts.shared if experts else None)
+    dense = _whole(config.get("intermediate_size"))
+    dense = dense or ((experts.dense if experts else row.intermediate) if row else None)
+    by_expert = any(argument(case, name)[0] for name in _BY_EXPERT)
+    apart = any(argument(case, name)[0] for name in _DENSE_APART)
+    named = (
+        ("an expert", None if by_expert else width),
+        ("a shared expert", None if apart else shared),
+        ("the dense part", None if apart or (width and not dense) else dense),
+    )
+    return [(part, size) for part, size in named if size]
+
+
+def _whole(value: object) -> int | None:
+    return int(str(value)) if re.fullmatch(r"[1-9]\d{0,8}", str(value)) else None
