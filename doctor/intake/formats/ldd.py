@@ -1,4 +1,4 @@
-"""`ldd --version`: the C library of the world that it was asked in."""
+"""`ldd --version`, `getconf GNU_LIBC_VERSION`: the C library of the world that it was asked in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from doctor.facts import Facts, HostFacts, Libc, Scope, Version, seen
 from doctor.intake.environment import SCOPE
 
 AT = "ldd --version"
-_GLIBC = re.compile(r"^ldd \([^)\n]{1,80}\) (\d{1,3}\.\d{1,3})\b", re.MULTILINE)
+_GLIBC = re.compile(
+    r"^(?:ldd \([^)\n]{1,80}\)|glibc) (\d{1,3}\.\d{1,3})(?:[ \t]*$|(?=[ \t]*\n))", re.MULTILINE
+)
 _MUSL = re.compile(r"^musl libc[^\n]{0,40}\nVersion (\d{1,3}\.\d[\d.]{0,9})", re.MULTILINE)
+MARKS = ("ldd (", "musl libc", "glibc ")
 
 
 def looks_like(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""`dpkg -l`, `rpm -qa`, `apt-mark showhold`: packages of the distribution that matter here."""
+"""`dpkg -l`, `apt list`, `rpm -qa`, `dnf list`, `pacman`: packages of the system that matter."""
 
 from __future__ import annotations
 
@@ -22,15 +22,37 @@ _RPM = re.compile(
     r"^([A-Za-z][\w+.-]{1,80}?)-(\d[\w.+~^]{0,40}-[\w.+~^]{1,40})\.(?:x86_64|aarch64|noarch)$",
     re.MULTILINE,
 )
-RPM_MARKS = (".x86_64\n", ".aarch64\n", ".noarch\n")
-_USERSPACE = re.compile(r"libnvidia-compute-\d+(?:-server)?|libcuda1|nvidia-driver-cuda-libs")
+# `apt list --installed`, `dnf list installed`, `pacman -Qs`, each a form of its own.
+_APT = re.compile(
+    r"^([a-z0-9][a-z0-9+.-]{1,80})/[^ \t\n]{1,80} (\d[\w.+:~-]{0,80}) \w{2,10} "
+    r"\[installed[^\]\n]{0,60}\]",
+    re.MULTILINE,
+)
+_DNF = re.compile(
+    r"^([A-Za-z][\w+.-]{1,80})\.(?:x86_64|aarch64|noarch)[ \t]{1,60}"
+    r"(\d[\w.+~^:-]{0,80})[ \t]{1,60}@",
+    re.MULTILINE,
+)
+_PACMAN = re.compile(
+    r"^local/([a-z0-9][\w+.-]{1,60}) (\d[\w.+:]{0,40}-\d{1,3}(?:\.\d)?)(?=[ \n]|$)",
+    re.MULTILINE,
+)
+_OTHERS = ((_RPM, "rpm -qa"), (_APT, "apt list"), (_DNF, "dnf list"), (_PACMAN, "pacman -Qs"))
+MARKS = (
+    *("\nii ", "\nhi ", ".x86_64\n", ".aarch64\n", ".noarch\n", ".x86_64 ", ".aarch64 "),
+    *("[installed", "local/"),
+)
+# Arch Linux keeps the libraries in nvidia-utils.
+_USERSPACE = re.compile(
+    r"libnvidia-compute-\d+(?:-server)?|libcuda1|nvidia-driver-cuda-libs|nvidia-utils"
+)
 _MANAGER = re.compile(r"nvidia-fabric-?manager(?:-\d+)?")
 _MAX = 8000
 
 
 def looks_like(text: str) -> bool:
-    """Tell by a row of either tool."""
-    return _DPKG.search(text) is not None or _RPM.search(text) is not None
+    """Tell by a row of one of the tools."""
+    return any(form.search(text) is not None for form in (_DPKG, *(form for form, _ in _OTHERS)))
 
 
 def parse(text: str) -> Facts:
@@ -39,10 +61,12 @@ def parse(text: str) -> Facts:
     listed = [SystemPackage(row[2], row[3]) for row in rows]
     held = tuple(row[2] for row in rows if row[1] == "h")
     at = AT
-    if not rows:
-        at = "rpm -qa"
-        found = islice(_RPM.finditer(text), _MAX)
+    for form, name in () if rows else _OTHERS:
+        found = islice(form.finditer(text), _MAX)
         listed = [SystemPackage(row[1], row[2]) for row in found if matters(row[1])]
+        at = name
+        if listed:
+            break
     return Facts(
         nvidia=_nvidia(listed, at),
         host=HostFacts(

@@ -11,7 +11,7 @@ AT = "python --version"
 _ANSWER = re.compile(r"^Python (3\.\d{1,2}\.\d{1,3})(?:[a-z+]\S{0,20})?[ \t]*$", re.MULTILINE)
 # print(torch.__version__, torch.version.cuda, torch.cuda.is_available()), one line or three.
 _TORCH = re.compile(
-    r"torch\.__version__[^\n]{0,200}\n(?:[^\n]{0,20}\n)?[ \t]*"
+    r"torch\.__version__[^\n]{0,200}\n(?:[^\n]{0,20}\n)?[ \t]*['\"]?"
     r"(\d\.\d{1,2}\.\d(?:(?:a|b|rc)\d{1,2}|\.dev\d{8})?(?:\+[\w.]{2,20})?)(?![\w.])"
 )
 MARKS = ("Python 3.", "torch.__version__")
