@@ -23,7 +23,8 @@ MARKS = ("containers:", '"containers"')
 _OBJECT = re.compile(r"^apiVersion:[ \t]{0,8}\S", re.MULTILINE)
 _KIND = re.compile(r"^kind:[ \t]{0,8}[A-Z]\w{1,40}", re.MULTILINE)
 _START = re.compile(r"^apiVersion:", re.MULTILINE)
-_DEVICES = ("nvidia.com/", "amd.com/gpu", "huawei.com/", "gpu.intel.com/", "cambricon.com/")
+# Resources that are accelerators begin like this.
+DEVICES = ("nvidia.com/", "amd.com/gpu", "huawei.com/", "gpu.intel.com/", "cambricon.com/")
 _SHM = "/dev/shm"  # noqa: S108 - a mount point
 # What a container runtime gives /dev/shm where nothing is mounted there.
 _SHM_MIB = 64
@@ -116,10 +117,10 @@ def _devices(keys: dict[str, yaml.Node], pod: dict[str, yaml.Node]) -> Reading[t
     """Devices that the limits ask for; none is a fact, unless claims or rights bring some."""
     limits = table(table(keys.get("resources")).get("limits"))
     limits |= table(table(keys.get("resources")).get("requests"))
-    asked = tuple(f"{k}={scalar(v)}" for k, v in limits.items() if k.startswith(_DEVICES))
+    asked = tuple(f"{k}={scalar(v)}" for k, v in limits.items() if k.startswith(DEVICES))
     if asked:
         return seen(asked, AT, partial=True)
     rights = table(keys.get("securityContext"))
     others = "resourceClaims" in pod or scalar(rights.get("privileged")) == "true"
-    is_named = "NVIDIA_VISIBLE_DEVICES" in (_env(keys).value or {})
+    is_named = "NVIDIA_VISIBLEDEVICES" in (_env(keys).value or {})
     return UNSTATED if others or is_named or "runtimeClassName" in pod else seen((), AT)

@@ -22,6 +22,7 @@ from doctor.intake.formats import (
     engine_log,
     kernel_log,
     kernel_modules,
+    kubectl_describe,
     kubernetes,
     ldd,
     lscpu,
@@ -120,6 +121,7 @@ FORMATS: tuple[Format, ...] = (
     _strict("Dockerfile", dockerfile, *dockerfile.MARKS),
     _strict("compose", compose, *compose.MARKS),
     _strict("Kubernetes", kubernetes, *kubernetes.MARKS),
+    _strict("kubectl describe", kubectl_describe, *kubectl_describe.MARKS),
     _strict("docker inspect", docker_inspect, '"HostConfig"', '"RepoTags"'),
     _strict(
         "docker info", docker_info, "Server Version:", '"ServerVersion"', "Server:", "Runtimes:"
