@@ -100,9 +100,9 @@ def quoted(notes: tuple[str, ...]) -> Iterator[Facts]:
 
 
 def building(notes: tuple[str, ...]) -> str:
-    """The words by which somebody says that the engine is compiled on this host, or ""."""
-    found = (_BUILD.search(note) for note in notes)
-    return next((match[0] for match in found if match), "")
+    """The line by which somebody says that the engine is compiled on this host, or ""."""
+    lines = (line for note in notes for line in note.splitlines())
+    return next((line.strip() for line in lines if _BUILD.search(line)), "")
 
 
 def _head(line: str) -> Facts:

@@ -216,8 +216,7 @@ def _default_cuda(case: Case, found: Software, matrix: Matrix) -> tuple[str, tup
     """CUDA of the default artefact, "" if unknown; sources; whether others were as common."""
     plain = _is_released(found) or _is_plain_release(found)
     if found.rows and plain:
-        values = {_of_row(row, case.facts.host.arch.value) for row in found.rows}
-        text = values.pop() if len(values) == 1 else None
+        text = _shared({row_cuda(row, case.facts.host.arch.value) for row in found.rows})
         if text:
             return text, tuple(found.rows[0].source), False
     found = replace(found, name=matrix.canonical(found.name) or found.name)
@@ -227,6 +226,14 @@ def _default_cuda(case: Case, found: Software, matrix: Matrix) -> tuple[str, tup
                 several = match.claim.data.get("builds") == "several"
                 return match.claim.value or "", tuple(match.claim.source), several
     return "", (), False
+
+
+def _shared(texts: set[str | None]) -> str:
+    """The CUDA version that rows share, else the major that they share, else ""."""
+    if len(texts) == 1:
+        return texts.pop() or ""
+    majors = {(text or "").partition(".")[0] for text in texts}
+    return majors.pop() if len(majors) == 1 else ""
 
 
 def _is_released(found: Software) -> bool:
@@ -241,12 +248,13 @@ def _is_released(found: Software) -> bool:
 def _is_plain_release(found: Software) -> bool:
     """A final version between releases that are listed: the list of old ones has gaps."""
     version = found.version
-    if version is None or not version.is_exact or version.is_prerelease:
+    is_early = version is not None and version.is_prerelease and found.name == "torch"
+    if version is None or not version.is_exact or is_early:
         return False
     return found.is_public_build and not found.beyond and len(found.rows) > 1
 
 
-def _of_row(row: Release, arch: str | None) -> str | None:
+def row_cuda(row: Release, arch: str | None) -> str | None:
     """CUDA of the default artefact for an architecture; None for one without CUDA."""
     own = [v for v in row.variants if v.default and arch is not None and arch in v.archs]
     return own[0].cuda if own else row.cuda

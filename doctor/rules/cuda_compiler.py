@@ -8,22 +8,27 @@ from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import builds
+from doctor.rules.brought import torch_of_pin
+from doctor.rules.builds import CudaBuild
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.software import engine
+
+_TAKES_WHAT_IS_HERE = ("--no-build-isolation", "setup.py", "use_existing_torch")
 
 
 @rule("CUD134", cause="cuda-major-mismatch", severity=Severity.ERROR)
 def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The CUDA compiler that would be used is of another major than torch.
 
-    What: toolkits with nvcc against the CUDA major of torch.
+    What: toolkits with nvcc against the CUDA major of torch; where an engine is built that pins
+        its torch, of the torch that the isolated build fetches.
     Why: torch refuses to build extensions with another major. Wheels need no compiler, so
         there it is a note: harmless until something is compiled.
     How to fix: before building, point CUDA_HOME to a toolkit of torch's major.
     Silent when: a toolkit of torch's major is there, or none at all.
     Sources: torch.utils.cpp_extension, version check of the compiler.
     """
-    torch = builds.torch_build(case, matrix)
+    torch = _fetched(case, matrix) or builds.torch_build(case, matrix)
     if torch is None:
         raise NotApplicable("no CUDA build of torch")
     toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
@@ -43,6 +48,17 @@ def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             severity=_if_built(case, matrix),
         )
+
+
+def _fetched(case: Case, matrix: Matrix) -> CudaBuild | None:
+    """The torch that the build of an engine fetches, unless it is told to take the one here."""
+    words = (case.workload.building.value or "") if case.workload is not None else ""
+    if not words or any(word in words for word in _TAKES_WHAT_IS_HERE):
+        return None
+    try:
+        return torch_of_pin(case, matrix, engine(case, matrix), lowest=True)
+    except NotApplicable:
+        return None
 
 
 def _if_built(case: Case, matrix: Matrix) -> Severity | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact, Package, Version
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix import ClaimMatch, Matrix, capability_matches
 from doctor.rules import builds
 from doctor.rules.cuda_level import two_parts
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
@@ -148,4 +148,60 @@ def _no_line(
     )
 
 
-RULES: tuple[Rule, ...] = (cudnn_of_another_major, no_library_for_cuda_of_torch)
+def _lines(case: Case, matrix: Matrix, match: ClaimMatch) -> list[str]:
+    """The CUDA lines of a range of releases; some only for cards older than a capability."""
+    data = match.claim.data
+    lines = [str(text) for text in data.get("cuda", ())]
+    cards = {matrix.capability_of(device) for device in case.nvidia_devices}
+    is_new = cards and all(
+        card is not None and not capability_matches(f"<{data.get('older_than')}", card)
+        for card in cards
+    )
+    return lines if is_new else [*lines, *map(str, data.get("older_cards", ()))]
+
+
+@rule("CUD114", cause="cuda-major-mismatch", severity=Severity.WARNING)
+def no_library_for_cuda_of_host(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A package holds one library for each CUDA line, and none of the major of the host's.
+
+    What: the CUDA lines for which the package carries libraries, in the release that is stated
+        or in any, against the toolkits of the host.
+    Why: releases of that time load the library of the CUDA runtime that they find: "Required
+        library version not found: libbitsandbytes_cuda102.so".
+    How to fix: a torch and a toolkit of a CUDA line that the release has a library for.
+    Silent when: the CUDA of torch is known, which another rule judges; a toolkit of a major
+        that it has libraries for is there; or no toolkit is known.
+    Sources: the files of the wheels (claims in the matrix).
+    """
+    package = installed(case, matrix, "bitsandbytes") or engine(case, matrix)
+    claims = list(matrix.claims(package.name, "cuda-builds", package.version, "libraries"))
+    if not claims or builds.torch_build(case, matrix) is not None:
+        raise NotApplicable("no package with a library for each CUDA line, or torch decides")
+    toolkits = case.facts.nvidia.toolkits
+    known = toolkits.known("nvidia.toolkits")
+    here = {two_parts(t.version) for t in known if t.version is not None}
+    lines = {line for match in claims for line in _lines(case, matrix, match)}
+    majors = {
+        Version(line).major
+        for match in claims
+        for line in _lines(case, matrix, match)
+        if match.claim.data.get("match") == "major"
+    }
+    if here and all(str(v) not in lines and v.major not in majors for v in here):
+        shown = ", ".join(map(str, sorted(here, key=lambda version: version.low)))
+        yield Fault(
+            message=f"no listed release of {package.label} has a library for CUDA {shown}",
+            evidence=(
+                package.evidence,
+                Evidence(f"toolkits: CUDA {shown}", toolkits.at),
+            ),
+            remedies=(Remedy("install a torch, and a release, that agree on a CUDA line"),),
+            sources=claims[0].claim.source,
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    cudnn_of_another_major,
+    no_library_for_cuda_of_torch,
+    no_library_for_cuda_of_host,
+)

@@ -100,4 +100,38 @@ def _is_without_gpu(case: Case, matrix: Matrix, found: Software, row: Release) -
     return any(match.claim.value == "cpu-only" for match in claims)
 
 
-RULES: tuple[Rule, ...] = (system_cuda_of_another_major,)
+@rule("CUD135", cause="cuda-major-mismatch", severity=Severity.WARNING)
+def host_of_an_older_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """All that is known of the host's CUDA is a toolkit older than the engine is built for.
+
+    What: the CUDA major of the engine's build against the toolkits, where neither the driver
+        nor torch is known.
+    Why: the wheel brings its runtime and takes nothing from an older toolkit; a host of which
+        a person names that toolkit mostly has a driver and packages of its line.
+    How to fix: the engine's build for the CUDA line of the host, if there is one; else a
+        driver that offers the engine's.
+    Silent when: the driver, what it offers, or torch is known: then those decide; it runs from
+        an image; or the engine takes CUDA from the system.
+    Sources: METADATA and libraries of the wheels (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    nvidia, scope = case.facts.nvidia, case.scope
+    decided = nvidia.driver.value or nvidia.cuda_driver_api.value or scope.package("torch")
+    if decided or scope.torch.value or "torch" in scope.variants or scope.image.ref:
+        raise NotApplicable("the driver or torch decides, or an image")
+    build = builds.engine_build(case, matrix)
+    if build is None or takes_system_cuda(matrix, found.name):
+        raise NotApplicable("no build that brings its CUDA")
+    toolkits = nvidia.toolkits.known("nvidia.toolkits")
+    here = [t.version for t in toolkits if t.version is not None]
+    if here and all((v.major or 0) < (build.cuda.major or 0) for v in here):
+        shown = ", ".join(f"CUDA {version}" for version in here)
+        yield Fault(
+            message=f"{build.label} is built for CUDA {build.cuda}, and here is {shown}",
+            evidence=(build.evidence, Evidence(f"toolkits: {shown}", nvidia.toolkits.at)),
+            remedies=(Remedy(f"a build of {found.name} for {shown}, or a newer driver"),),
+            sources=build.sources,
+        )
+
+
+RULES: tuple[Rule, ...] = (system_cuda_of_another_major, host_of_an_older_major)

@@ -10,6 +10,7 @@ from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import builds, cards, compat
+from doctor.rules.brought import runtime
 from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_level import Level, Load, is_windows_driver, level, relation
 from doctor.rules.decide import each, need_contents
@@ -40,7 +41,7 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     need_contents(case)
     _need_driver(case, matrix)
-    build = builds.runtime_build(case, matrix)
+    build = runtime(case, matrix)
     if build is None:
         if builds.holds_no_cuda(case):
             raise NotApplicable("no build with a CUDA runtime in this scope")

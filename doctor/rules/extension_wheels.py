@@ -76,7 +76,8 @@ def _unlabelled(case: Case, matrix: Matrix) -> Iterator[Software]:
 def _other_torch(
     case: Case, matrix: Matrix, found: Software, torch: Version, match: ClaimMatch
 ) -> Fault:
-    may_be_built = bool(case.facts.nvidia.toolkits.value)
+    is_source = any(True for _ in matrix.claims(found.name, "artefact", None, "sdist"))
+    may_be_built = is_source and bool(case.facts.nvidia.toolkits.value)
     used = _is_used(case, matrix, found.name) and not may_be_built
     minor = ".".join(map(str, torch.release[:2]))
     early = f" (torch{minor} in a name means a nightly)" * (minor == _nightly(match))

@@ -136,7 +136,7 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("torch is not installed here")
     build = case.scope.torch.value
     known = build is not None and (build.cuda.is_known or build.cuda.is_absent)
-    if known or torch.version.local or _is_jetson(case, matrix) or wants_cpu(case):
+    if known or torch.version.local or is_jetson(case, matrix) or wants_cpu(case):
         raise NotApplicable("the build of torch is known or its index is another")
     matches = applicable(matrix, torch, "platform", settings(case, matrix)[0])
     for match in (m for m in matches if m.claim.value == "cpu-only"):
@@ -151,7 +151,8 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     case.facts.host.arch.known("host.arch")
 
 
-def _is_jetson(case: Case, matrix: Matrix) -> bool:
+def is_jetson(case: Case, matrix: Matrix) -> bool:
+    """Tell whether the host is a Jetson, by what it is, its system or its card."""
     from doctor.rules.cards import is_tegra
 
     host = case.facts.host
@@ -172,7 +173,8 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: `onnxruntime` holds the CPU provider only; it and `onnxruntime-gpu` share one
         folder, so that whichever came last wins.
     How to fix: uninstall both, install `onnxruntime-gpu` alone.
-    Silent when: ONNX Runtime is not the engine, or a CPU run was asked for.
+    Silent when: ONNX Runtime is not the engine, or a CPU run was asked for; of wheels on a
+        Jetson, which has an index of its own.
     Sources: ONNX Runtime installation page; file names of the package index.
     """
     if engine_name(case, matrix) != "onnxruntime":
@@ -184,7 +186,7 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     elif case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
         fault = _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
         yield replace(fault, severity=Severity.WARNING)
-    elif devices[0].vendor == "nvidia":
+    elif devices[0].vendor == "nvidia" and not is_jetson(case, matrix):
         yield from _no_gpu_wheel(case, engine(case, matrix))
 
 

@@ -62,7 +62,7 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for package in (*listed, *told):
         yield from _other_abi(case, matrix, package, torch)
         spec, sources = _built_for(case, matrix, package)
-        if spec and admits(spec, torch) is False:
+        if spec and admits(spec, torch) is False and not _fits_too(matrix, package, spec, torch):
             yield Fault(
                 f"{_named(package)} was built for torch{spec}; {torch} is here",
                 evidence=(
@@ -73,6 +73,14 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 sources=sources,
                 severity=Severity.WARNING if _is_patch(spec, torch) else None,
             )
+
+
+def _fits_too(matrix: Matrix, package: Package, spec: str, torch: Version) -> bool:
+    """Tell whether the project says that a wheel for this torch serves another one as well."""
+    name = matrix.engine_packages.get(package.name, "")
+    built = spec.removeprefix("==").removesuffix(".*")
+    claims = matrix.claims(name, "torch-abi", package.version, built) if name else ()
+    return any(admits(match.claim.value, torch) is True for match in claims)
 
 
 def _named(package: Package) -> str:

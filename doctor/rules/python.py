@@ -21,8 +21,8 @@ from doctor.rules.software import (
     software,
 )
 
-# Pinned by engines, and published as wheels alone: without one nothing is installed.
-_WHEELS_ONLY = ("torch", "vllm-flash-attn")
+# Pinned by engines, and published as wheels alone, or refusing any other Python themselves.
+WHEELS_ONLY = ("torch", "vllm-flash-attn", "numba")
 
 
 def _python(case: Case) -> PythonInfo:
@@ -144,8 +144,8 @@ def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     python = _python(case)
     minor = _minor(python.version)
-    pinned = (_pinned(matrix, found, name) for name in _WHEELS_ONLY)
-    beside = (installed(case, matrix, name) for name in _WHEELS_ONLY[1:])
+    pinned = (_pinned(matrix, found, name) for name in WHEELS_ONLY)
+    beside = (installed(case, matrix, name) for name in WHEELS_ONLY[1:])
     subjects = {s.name: s for s in (found, *pinned, *beside) if s is not None}.values()
     for subject in subjects:
         if not subject.rows or not minor:

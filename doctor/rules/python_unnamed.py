@@ -1,0 +1,67 @@
+"""An engine of no stated version, and a Python that few of its releases take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.python import WHEELS_ONLY, allows
+from doctor.rules.software import Software, engine, pythons, software
+
+_FEW = 3  # a third of the listed releases
+
+
+@rule("PYE106", cause="python-unsupported", severity=Severity.WARNING)
+def python_newer_than_most_releases(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """No version is stated, and only the newest releases of the engine take this Python.
+
+    What: the Python against each listed release: its range, its wheels, and the wheels of
+        what it pins and what comes as wheels alone.
+    Why: a new Python is taken up late: until then pip builds an old release from source or
+        finds no distribution that fits.
+    How to fix: the release that the finding names or newer, or an older Python.
+    Silent when: a version is stated, or more than a third of the listed releases take it.
+    Sources: METADATA and file names of the package index (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    if found.version is not None or not found.rows:
+        raise NotApplicable("a version is stated, or no releases are listed")
+    python = case.scope.python.known("python").version
+    taking = [row for row in found.rows if _takes(matrix, row, python)]
+    newest_first = [row.version for row in found.rows[: len(taking)]]
+    if len(taking) * _FEW > len(found.rows) or [r.version for r in taking] != newest_first:
+        return
+    since = f"begins with {taking[-1].version}" if taking else "has not come"
+    yield Fault(
+        f"most releases of {found.name} do not take Python {python}: what takes it {since}",
+        evidence=(Evidence(f"Python {python}", case.scope.python.at), _oldest(found)),
+        remedies=(Remedy(f"an older Python, or {found.name} from that release on"),),
+        sources=found.rows[0].source,
+    )
+
+
+def _oldest(found: Software) -> Evidence:
+    return Evidence(
+        f"{len(found.rows)} listed releases, from {found.rows[-1].version} on", "matrix"
+    )
+
+
+def _takes(matrix: Matrix, row: Release, python: Version) -> bool:
+    minor = ".".join(map(str, python.release[:2]))
+    if allows(row.requires_python, python) is False or _lacks(row, minor):
+        return False
+    exact = ((name, row.pins.get(name, "")) for name in WHEELS_ONLY)
+    pinned = ((name, Version(pin[2:])) for name, pin in exact if pin.startswith("=="))
+    parts = (part for name, version in pinned for part in software(matrix, name, version).rows)
+    return not any(_lacks(part, minor) for part in parts)
+
+
+def _lacks(row: Release, minor: str) -> bool:
+    return bool(row.pythons) and minor not in pythons(row)
+
+
+RULES: tuple[Rule, ...] = (python_newer_than_most_releases,)
