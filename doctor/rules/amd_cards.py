@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from doctor.facts import Device, Missing, MissingFact, Scope
+from doctor.facts import Device, Missing, MissingFact, Scope, Version
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.matrix.amd_products import of_pci, of_product
@@ -26,7 +26,7 @@ class Held:
     sources: tuple[str, ...] = ()
     extrapolated: str = ""
     of_torch: bool = False
-
+    is_any: bool = False  # what any wheel holds that it may be
 
 def held(case: Case, matrix: Matrix, found: Software, uses_torch: bool) -> Held:
     """Targets of the code here: as read, else by the name of the build, its image or torch's wheel.
@@ -48,7 +48,11 @@ def held(case: Case, matrix: Matrix, found: Software, uses_torch: bool) -> Held:
 def _of_torch(case: Case, matrix: Matrix) -> Held:
     """Targets that torch's own wheels for a ROCm release are built for."""
     torch = torch_version(case)
-    if torch is None or torch.is_prerelease or not torch.local.startswith("rocm"):
+    if torch is not None and torch.is_prerelease:
+        return Held()
+    if torch is None or not torch.local:
+        return _of_any_torch(matrix, torch)
+    if not torch.local.startswith("rocm"):
         return Held()
     beside = software(matrix, "torch", torch, case.scope.torch.at)
     setting = Setting(Scope(id="", kind=""), {}, variant=torch.local)
@@ -58,6 +62,14 @@ def _of_torch(case: Case, matrix: Matrix) -> Held:
             words = f"wheel of torch {torch}"
             return Held(words, listed, match.claim.source, match.extrapolated, of_torch=True)
     return Held()
+
+
+def _of_any_torch(matrix: Matrix, torch: Version | None) -> Held:
+    """Targets of all wheels that it may be, where its build is not told."""
+    rows = [match.claim for match in matrix.claims("torch", "gfx", torch, "wheel")]
+    targets = frozenset(target for row in rows for target in row.value.split("|"))
+    sources = tuple(dict.fromkeys(source for row in rows for source in row.source))[:3]
+    return Held("wheel of torch that is known", targets, sources, of_torch=True, is_any=True)
 
 
 def targets_in(text: str) -> set[str]:

@@ -28,7 +28,7 @@ from doctor.rules.settings import (
 )
 from doctor.rules.software import Software, engine, packages, software
 
-_BACKEND_ARGUMENTS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
+BACKEND_ARGUMENTS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 
 
@@ -63,7 +63,7 @@ def attention_backend_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _chosen_backends(case: Case) -> list[tuple[str, str]]:
     """Names of back ends with where they were read: of arguments, else of the environment."""
-    stated = [argument(case, name) for name in _BACKEND_ARGUMENTS]
+    stated = [argument(case, name) for name in BACKEND_ARGUMENTS]
     env = environment(case)
     named = [(env[name], f"environment {name}") for name in _BACKEND_VARIABLES if env.get(name)]
     chosen = list({str(name): at for name, at in stated if name}.items()) or named[:1]
@@ -176,10 +176,10 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the engine has no other path for that model, or does not choose it by itself.
     How to fix: turn the kernel off as the finding says, or another card or release.
     Silent when: a back end was chosen, or the switch is set. A warning if only some of the
-        versions it may be are concerned.
+        versions it may be are concerned; a note where that is not certain either.
     Sources: documentation and threads of the engine (rows in the matrix).
     """
-    if any(argument(case, name)[0] for name in _BACKEND_ARGUMENTS):
+    if any(argument(case, name)[0] for name in BACKEND_ARGUMENTS):
         raise NotApplicable("a back end was chosen")
     found = engine(case, matrix)
     env = environment(case)
@@ -190,7 +190,12 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 continue
             fault = refusal(matrix, found, setting, Judgement(refused=match), claim.key)
             if fault is not None:
-                yield fault if is_sure else replace(fault, severity=Severity.WARNING)
+                yield fault if is_sure else replace(fault, severity=_lower(fault.severity))
+
+
+def _lower(severity: Severity | None) -> Severity:
+    """One step below what is said of a version that is known to be concerned."""
+    return Severity.WARNING if severity is None else Severity.INFO
 
 
 def _switched_off(claim: Claim, env: dict[str, str]) -> bool:

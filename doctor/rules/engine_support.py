@@ -37,7 +37,7 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     devices = case.need_vendor("nvidia")
     found = engine(case, matrix)
-    floors = _floors(case, matrix, found)
+    floors = floors_of(case, matrix, found)
     if not floors:
         if found.version is not None and not found.rows:
             raise found.unknown()
@@ -62,12 +62,12 @@ def _has_choice(case: Case) -> bool:
 
 def is_below_minimum(case: Case, matrix: Matrix, capability: ComputeCapability) -> bool:
     """Tell whether every version that the engine may be asks for more than this capability."""
-    floors = _floors(case, matrix, engine(case, matrix))
+    floors = floors_of(case, matrix, engine(case, matrix))
     return bool(floors) and all(capability < floor.capability for floor in floors)
 
 
 @dataclass(frozen=True)
-class _Floor:
+class Floor:
     """The lowest capability that one version supports, with the row that says so."""
 
     version: str
@@ -76,7 +76,7 @@ class _Floor:
     sources: tuple[str, ...]
 
 
-def _floors(case: Case, matrix: Matrix, found: Software) -> list[_Floor]:
+def floors_of(case: Case, matrix: Matrix, found: Software) -> list[Floor]:
     """Minimum of each version that the engine may be, newest first, where it is known."""
     setting = settings(case, matrix)[0]
     floors = []
@@ -87,7 +87,7 @@ def _floors(case: Case, matrix: Matrix, found: Software) -> list[_Floor]:
         ]
         if row is not None and row.min_capability:
             floor = _parse(row.min_capability)
-            listed.append(_Floor(row.version, floor, "", row.source))
+            listed.append(Floor(row.version, floor, "", row.source))
         if listed:
             floors.append(max(listed, key=lambda floor: floor.capability))
     return floors
@@ -107,9 +107,9 @@ def _minimum_claims(
             yield match
 
 
-def _claim_floor(match: ClaimMatch, version: Version | None) -> _Floor:
+def _claim_floor(match: ClaimMatch, version: Version | None) -> Floor:
     claim = match.claim
-    return _Floor(str(version or ""), _parse(claim.value), claim.text, claim.source)
+    return Floor(str(version or ""), _parse(claim.value), claim.text, claim.source)
 
 
 def _parse(text: str) -> ComputeCapability:
@@ -124,9 +124,7 @@ def _distinct(devices: tuple[Device, ...], matrix: Matrix) -> list[Device]:
     return sorted(seen.values(), key=lambda d: not cards.capability(d, matrix).is_known)
 
 
-def _below(
-    matrix: Matrix, found: Software, device: Device, floors: list[_Floor]
-) -> Iterator[Fault]:
+def _below(matrix: Matrix, found: Software, device: Device, floors: list[Floor]) -> Iterator[Fault]:
     """An error if every version refuses the card, a warning if the newest ones do."""
     capability = cards.need_capability(device, matrix)
     refusing = [floor for floor in floors if capability < floor.capability]
@@ -148,7 +146,7 @@ def _below(
     )
 
 
-def _first_refusing(floors: list[_Floor], capability: ComputeCapability) -> str:
+def _first_refusing(floors: list[Floor], capability: ComputeCapability) -> str:
     """The oldest of the newest versions that refuse the capability without a gap."""
     oldest = floors[0].version
     for floor in floors:

@@ -72,8 +72,8 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: a build for the target; HSA_OVERRIDE_GFX_VERSION helps only between close
         relatives and is not supported.
     Silent when: no library was read and the engine lists no targets; or the override names
-        a target that is listed. A warning if the target is only missing from a list, a note
-        where another card of the host has one.
+        a target that is listed. A warning if the target is only missing from a list, or from
+        every wheel that torch may be; a note where another card of the host has one.
     Sources: offload bundles of the libraries; build scripts and installation pages (rows in
         the matrix).
     """
@@ -118,6 +118,7 @@ def _without_code(
             remedies=(Remedy("install builds for this target, or build them"),),
             sources=held.sources,
             subject=device.id,
+            severity=Severity.WARNING if held.is_any else None,
             extrapolated=held.extrapolated,
         )
     return Fault(

@@ -173,7 +173,7 @@ def _mostly(answers: list[Judgement]) -> ClaimMatch | None:
     """The refusal of this machine by most of the releases that know the thing at all."""
     refusals = [a.refused for a in answers if a.refused is not None]
     mine = [match for match in refusals if match.claim.when]
-    knowing = len(answers) - (len(refusals) - len(mine))
+    knowing = sum(answer.is_known for answer in answers) - (len(refusals) - len(mine))
     if 2 * len(mine) <= knowing:
         return None
     return next((match for match in mine if not match.claim.data.get("effect")), None)

@@ -76,7 +76,7 @@ class Software:
 def engine_name(case: Case, matrix: Matrix) -> str:
     """The engine that is run or wanted, else the main one of the scope."""
     if case.workload is not None and case.workload.engine:
-        return case.workload.engine
+        return matrix.canonical(case.workload.engine) or case.workload.engine
     names = matrix.engine_packages
     held = {names[p.name] for p in case.scope.packages.value or () if p.name in names}
     for name in ENGINE_ORDER:
