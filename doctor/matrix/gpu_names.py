@@ -46,6 +46,7 @@ _OTHERWISE = (
     (re.compile(rf"\b[rg]tx?[ -]?(?={_NUMBER}(?!\d))"), ""),  # GTX 3090, RTX 1080 Ti
     (re.compile(r"\b([ahvptlkmb])[ -](?=\d{1,4}\b)"), r"\1"),  # A 100
     (re.compile(r"\ba(?=\d{4}\b.*\bada\b)"), ""),  # RTX A6000 Ada
+    (re.compile(r"\b(?:laptop|mobile|notebook)\b"), ""),  # whose name is that of the other
 )
 # What makers of boards add is left out: EVGA RTX 3090 FTW3, MSI GeForce RTX 4090 Suprim X.
 _CORE = re.compile(

@@ -64,6 +64,7 @@ def runtime_build(case: Case, matrix: Matrix) -> CudaBuild | None:
         or engine_build(case, matrix)
         or binary_build(case)
         or image_build(case, matrix)
+        or local_build(case)
     )
 
 
@@ -124,34 +125,6 @@ def engine_build(case: Case, matrix: Matrix) -> CudaBuild | None:
     )
 
 
-def lowest_build(
-    case: Case, matrix: Matrix, default: bool = False, recent: bool = False
-) -> CudaBuild | None:
-    """The lowest CUDA for which any listed release of an engine of unknown version is built.
-
-    `default` leaves out builds that a plain install does not bring, `recent` the oldest tenth
-    of the releases, which nobody is likely to mean.
-    """
-    found = engine(case, matrix)
-    domain = matrix.engine(found.name)
-    if found.version is not None or domain is None or found.name == "torch":
-        return None
-    rows = domain.releases[: -(len(domain.releases) // 10) or None] if recent else domain.releases
-    known = [(as_cuda(row.cuda or ""), row) for row in rows]
-    if not default:
-        known += [(cuda, row) for row in rows for _, cuda in cuda_variants(row)]
-    listed = [(cuda, row) for cuda, row in known if cuda is not None]
-    if not listed:
-        return None
-    cuda, row = min(listed, key=lambda pair: pair[0].low)
-    what = "default build of a release" if default else "release"
-    since = f" from {rows[-1].version} on" if recent else ""
-    fact = Evidence(
-        f"no listed {what} of {found.name}{since} is for less than CUDA {cuda}", "matrix"
-    )
-    return CudaBuild(found.name, None, cuda, fact, assumed=True, sources=tuple(row.source))
-
-
 def _of_image(case: Case, found: Software, matrix: Matrix) -> CudaBuild | None:
     """The engine's build in an image of its project, whose tag tells the CUDA version."""
     row = known_image(case.scope, matrix)
@@ -179,6 +152,18 @@ def image_build(case: Case, matrix: Matrix) -> CudaBuild | None:
         return None
     name = case.scope.image.ref or case.scope.id
     return CudaBuild(name, None, found.cuda, found.evidence, sources=found.sources)
+
+
+def local_build(case: Case) -> CudaBuild | None:
+    """What somebody compiled here: its CUDA is that of the toolkit that compiles."""
+    work, toolkits = case.workload, case.facts.nvidia.toolkits
+    if work is None or not work.building.is_known:
+        return None
+    found = [t.version for t in toolkits.value or () if t.version is not None and t.nvcc]
+    if len(found) != 1:
+        return None
+    fact = Evidence(f"compiled with CUDA {found[0]}", toolkits.at)
+    return CudaBuild(work.engine, None, found[0], fact, assumed=True, several=True)
 
 
 def _stated(case: Case, name: str, version: Version | None) -> CudaBuild | None:
@@ -279,17 +264,3 @@ def release_of(matrix: Matrix, build: CudaBuild) -> Release | None:
     """The release that a build is of, or None."""
     domain = matrix.engine_packages.get(build.package, build.package)
     return matrix.release(domain, build.version) if build.version else None
-
-
-def compiled_engine(case: Case, matrix: Matrix) -> tuple[str, Release] | None:
-    """The engine's package and release, where that comes in builds for CUDA versions."""
-    try:
-        found = engine(case, matrix)
-    except NotApplicable:
-        return None
-    row = found.rows[0] if found.is_settled else None
-    names = (package for package, name in matrix.engine_packages.items() if name == found.name)
-    package = next((name for name in names if case.scope.package(name)), None)
-    if row is None or package is None or not cuda_variants(row):
-        return None
-    return package, row

@@ -118,9 +118,12 @@ def distinct(devices: tuple[Device, ...]) -> tuple[Device, ...]:
 
 
 def is_tegra(device: Device, matrix: Matrix) -> bool:
-    """Tell whether the device is known to be the GPU of a Jetson module."""
+    """Tell whether the device is known to be the GPU of a Jetson module, of whichever one."""
     reading = capability(device, matrix)
-    return reading.is_known and reading.value in matrix.tegra
+    if reading.is_known:
+        return reading.value in matrix.tegra
+    own = {row.gpu_class for row in matrix.gpus_matching(device)}
+    return own == {"jetson"}
 
 
 def driver_to_judge(case: Case) -> Reading[Version]:

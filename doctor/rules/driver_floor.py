@@ -9,14 +9,13 @@ from functools import partial
 from doctor.facts import Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
-from doctor.rules import builds, cards, compat
+from doctor.rules import builds, cards, compat, release_builds
 from doctor.rules.brought import runtime
 from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_level import Level, Load, is_windows_driver, level, relation
 from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.installing import install_build
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine
 
@@ -67,7 +66,7 @@ def _below_every_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if offered is None or not offered.cuda.is_exact:
         return
     for default, recent in ((False, False), (True, False), (True, True)):
-        build = builds.lowest_build(case, matrix, default, recent)
+        build = release_builds.lowest_build(case, matrix, default, recent)
         if build is None or compat.may_be_brought(case, build.cuda, matrix):
             continue
         found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)
@@ -113,34 +112,15 @@ def _too_old(case: Case, matrix: Matrix, build: CudaBuild, offered: Level) -> Fa
         f"but {build.label} is built for CUDA {build.cuda}{floor}",
         evidence=(offered.evidence, build.evidence),
         remedies=(
-            *_older_builds(case, matrix, build, offered.cuda),
+            *release_builds.older_builds(
+                case, matrix, build, offered.cuda, _linux_driver(case, matrix)
+            ),
             *_compat_library(case, matrix, build),
             *install_branch(case, matrix, build.cuda),
         ),
         sources=(*offered.sources, *(row.source if row else ()), *build.sources),
         severity=Severity.WARNING if build.several else None,
     )
-
-
-def _older_builds(
-    case: Case, matrix: Matrix, build: CudaBuild, offered: Version
-) -> tuple[Remedy, ...]:
-    """The newest build of the same version that the driver can run, if there is one.
-
-    An engine that is itself compiled for a CUDA version is replaced together with its torch:
-    against another torch its libraries would not load.
-    """
-    holder = builds.compiled_engine(case, matrix)
-    package = build.package if holder is None else holder[0]
-    release = builds.release_of(matrix, build) if holder is None else holder[1]
-    if release is None:
-        return ()
-    for variant, cuda in builds.cuda_variants(release):
-        found = relation(cuda, offered, _linux_driver(case, matrix), matrix)
-        if found not in (Load.FULL, Load.MINOR):
-            continue
-        return (install_build(case, matrix, package, (release, variant), f"for CUDA {cuda}"),)
-    return ()
 
 
 def _compat_library(case: Case, matrix: Matrix, build: CudaBuild) -> tuple[Remedy, ...]:

@@ -60,10 +60,24 @@ def _lacks(case: Case, matrix: Matrix, flags: Iterable[str]) -> list[str]:
         return missing
     have = cpu.flags.known("host.cpu.flags")
     if cpu.flags.partial:
-        if all(flag in have for flag in flags):
-            return []
+        cut = [flag for flag in flags if flag not in have and _is_passed_over(flag, have, matrix)]
+        if cut or all(flag in have for flag in flags):
+            return cut
         raise MissingFact("host.cpu.flags, all of them", Missing.NOT_STATED, cpu.flags.at)
     return [flag for flag in flags if flag not in have]
+
+
+def _is_passed_over(flag: str, have: tuple[str, ...], matrix: Matrix) -> bool:
+    """Tell whether a part copied from the kernel's list goes on past the place of a flag."""
+    places = [match.claim.data for match in matrix.claims("cpu", "flag-order", key=flag)]
+    return len(have) >= _COPIED and any(
+        any(name in have for name in place["after"])
+        and any(name in have for name in place["before"])
+        for place in places
+    )
+
+
+_COPIED = 16  # nobody picks so many flags by hand
 
 
 def _by_binaries(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -79,7 +93,8 @@ def _by_binaries(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
-    claims = [m for m in covering(matrix, found, "isa") if m.claim.value == "required"]
+    own = covering(matrix, found, "isa") or matrix.claims("cpu", "isa-program", key=found.name)
+    claims = [m for m in own if m.claim.value == "required"]
     setting = _implied(case, matrix, settings(case, matrix)[0])
     states = [(match, holds(match.claim, setting)) for match in claims]
     asked = [(match, state) for match, state in states if state is not False]
@@ -90,7 +105,8 @@ def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if missing:
             fault = _fault(case, found.label, missing, found.evidence, (match,))
             # Whether the build in question is the one that needs them is not known.
-            yield fault if state else replace(fault, severity=Severity.WARNING)
+            is_sure = state and match.claim.kind == "isa"
+            yield fault if is_sure else replace(fault, severity=Severity.WARNING)
             return
 
 
@@ -232,11 +248,8 @@ def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
     arch = _arch(case)
     if any(arch in row.archs for row in listed):
         return
-    if (
-        found.version is not None
-        and by_wheel
-        and any(cards.is_tegra(d, matrix) for d in case.nvidia_devices)
-    ):
+    is_board = case.facts.host.platform.value == "jetson"
+    if by_wheel and (is_board or any(cards.is_tegra(d, matrix) for d in case.nvidia_devices)):
         raise NotApplicable("wheels for a Jetson are of an index of its own: another rule")
     offered = " ".join(dict.fromkeys(a for row in listed for a in row.archs))
     newer = _newest_with(case, matrix, found, arch)

@@ -209,10 +209,20 @@ def _of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]
             sure = state is True and not match.claim.data.get("spare")
             yield Floor(found.label, value, fact, tuple(match.claim.source), sure)
             return
-    known = [row for row in found.rows if row.min_glibc]
-    if known and len(known) == len(found.rows):
+    rows = _for_python(case, found.rows)
+    known = [row for row in rows if row.min_glibc]
+    if known and len(known) == len(rows):
         lowest = min(known, key=lambda row: Version(row.min_glibc or "").low)
         yield _row_floor(found, lowest, is_certain=found.version.is_exact)
+
+
+def _for_python(case: Case, rows: tuple[Release, ...]) -> tuple[Release, ...]:
+    """Of several releases those that have a wheel for this Python; all if none lists it."""
+    python = case.scope.python.value
+    if python is None or len(rows) < 2:
+        return rows
+    tag = f"cp{python.version.major}{python.version.minor}"
+    return tuple(row for row in rows if tag in row.pythons) or rows
 
 
 def _symbols_first(matches: list[ClaimMatch]) -> list[ClaimMatch]:

@@ -9,7 +9,9 @@ from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
-from doctor.rules.cuda_level import level, two_parts
+from doctor.rules.builds import local_build
+from doctor.rules.cuda_level import Load, level, relation, two_parts
+from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import Setting, applicable, settings
 from doctor.rules.software import Software, engine
@@ -65,4 +67,39 @@ def _newer(
         )
 
 
-RULES: tuple[Rule, ...] = (ptx_of_build_newer_than_driver,)
+@rule("CUD107", cause="ptx-too-new", severity=Severity.WARNING)
+def compiled_by_newer_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """What was compiled on this host is of a newer CUDA than the driver offers.
+
+    What: the toolkit that compiles, where somebody says that the program was built here,
+        against the CUDA that the driver offers.
+    Why: within a major only machine code runs on an older driver. Builds that name no card,
+        or another one, leave the rest to PTX, which the driver must compile: "the provided
+        PTX was compiled with an unsupported toolchain" (CUDA 222).
+    How to fix: compile with a toolkit no newer than the driver, or for this very card
+        (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST), or raise the driver.
+    Silent when: nothing was compiled here, or the driver offers that CUDA.
+    Sources: CUDA Compatibility guide, limits of minor-version compatibility.
+    """
+    build = local_build(case)
+    if build is None:
+        raise NotApplicable("nothing is said to be compiled here")
+    offered = level(case, matrix)
+    if offered is None:
+        case.facts.nvidia.driver.known("nvidia.driver")
+        raise MissingFact("CUDA version of the driver", Missing.NOT_STATED)
+    driver = case.facts.nvidia.driver.value
+    if relation(build.cuda, offered.cuda, driver, matrix) is Load.MINOR:
+        yield Fault(
+            f"{build.package} was compiled with CUDA {build.cuda}, and the driver offers "
+            f"{offered.cuda}: its PTX is too new",
+            evidence=(build.evidence, offered.evidence),
+            remedies=(
+                Remedy("compile for this very card, or with a toolkit no newer than the driver"),
+                *install_branch(case, matrix, build.cuda),
+            ),
+            sources=offered.sources,
+        )
+
+
+RULES: tuple[Rule, ...] = (ptx_of_build_newer_than_driver, compiled_by_newer_toolkit)

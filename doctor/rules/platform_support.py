@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import OsRelease, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
+from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.settings import covering, possible, settings
+from doctor.rules.image_facts import tagged
+from doctor.rules.settings import covering, holds, possible, settings
 from doctor.rules.software import Software, engine
 
 
@@ -54,9 +57,11 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _speaks_of_jetson(case: Case, match: ClaimMatch) -> bool:
-    """The Jetson in general, or the JetPack that is here."""
+    """The Jetson in general, or the JetPack that is here; or a lack of any build for its CPU."""
     key = match.claim.key
     jetpack = case.facts.host.jetpack.value
+    if key == "aarch64":
+        return match.claim.value == "unsupported"
     return key == "jetson" or (jetpack is not None and key == f"jetpack{jetpack.major}")
 
 
@@ -64,6 +69,55 @@ def _machine(case: Case, matrix: Matrix) -> Evidence:
     for device in case.nvidia_devices:
         return cards.evidence(device, matrix)
     return Evidence("Jetson", case.facts.host.platform.at)
+
+
+@rule("HST197", cause="jetson-specific", severity=Severity.WARNING)
+def server_image_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An image made for servers is meant to run on a Jetson before JetPack 7.
+
+    What: a known image of an engine or framework for NVIDIA cards, whose name speaks of no
+        Jetson, against the module and its JetPack.
+    Why: such images hold code and libraries for the cards of servers, and those for aarch64
+        are made for SBSA machines. Before JetPack 7 a Jetson takes machine code and CUDA
+        libraries of its own, from L4T.
+    How to fix: the image's variant for integrated GPUs (igpu), or one of jetson-containers
+        for this L4T.
+    Silent when: the image is not known, names a Jetson, or the engine is stated apart.
+    Sources: NVIDIA containers for Jetson and JetPack; triton-inference-server issue 7798.
+    """
+    tegra = [d for d in case.nvidia_devices if cards.is_tegra(d, matrix)]
+    if not tegra and case.facts.host.platform.known("host.platform") != "jetson":
+        raise NotApplicable("not a Jetson")
+    if not _has_own_libraries(case, matrix):
+        raise NotApplicable("a Jetson that runs what is made for servers")
+    image = tagged(case.scope.image.ref, matrix)
+    if image is None or image.row.vendor != "nvidia" or _CUDA_BASE in image.row.repository:
+        raise NotApplicable("no image of an engine for NVIDIA cards")
+    apart = (m.claim.key for m in matrix.claims(image.row.engine, "platform"))
+    if "jetson" in apart:
+        raise NotApplicable("the engine on a Jetson is stated apart")
+    if _OF_JETSON.search(case.scope.image.ref):
+        return
+    yield Fault(
+        f"{case.scope.image.ref} is made for servers, and this is a Jetson",
+        evidence=(Evidence(case.scope.image.ref, "image"), _machine(case, matrix)),
+        remedies=(Remedy("use the image's igpu variant, or an image made for this L4T"),),
+        sources=("https://github.com/triton-inference-server/server/issues/7798",),
+    )
+
+
+_CUDA_BASE = "nvidia/cuda"
+_OF_JETSON = re.compile(r"igpu|l4t|jetson|jetpack|tegra|[-:.]r3\d\.")
+
+
+def _has_own_libraries(case: Case, matrix: Matrix) -> bool:
+    """A module and JetPack that do not run what is made for servers, as far as they are known."""
+    jetpack, setting = case.facts.host.jetpack.value, settings(case, matrix)[0]
+    return any(
+        holds(match.claim, setting) is not False
+        and (jetpack is None or jetpack.older_than(Version(match.claim.value)) is True)
+        for match in matrix.claims(DRIVER_DOMAIN, "jetson-libraries")
+    )
 
 
 @rule("HST132", cause="arch-wheel-missing", severity=Severity.ERROR)
@@ -119,4 +173,8 @@ def _older_system(
             )
 
 
-RULES: tuple[Rule, ...] = (engine_not_made_for_jetson, engine_not_made_for_system)
+RULES: tuple[Rule, ...] = (
+    engine_not_made_for_jetson,
+    server_image_on_jetson,
+    engine_not_made_for_system,
+)

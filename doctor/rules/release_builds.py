@@ -1,0 +1,76 @@
+"""Builds of the releases that an engine may be, where nothing tells which one it is."""
+
+from __future__ import annotations
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release
+from doctor.rules.builds import CudaBuild, as_cuda, cuda_variants, release_of
+from doctor.rules.cuda_level import Load, relation
+from doctor.rules.engine import Case, NotApplicable
+from doctor.rules.installing import install_build
+from doctor.rules.software import engine
+
+
+def lowest_build(
+    case: Case, matrix: Matrix, default: bool = False, recent: bool = False
+) -> CudaBuild | None:
+    """The lowest CUDA for which any listed release of an engine of unknown version is built.
+
+    `default` leaves out builds that a plain install does not bring, `recent` the oldest tenth
+    of the releases, which nobody is likely to mean.
+    """
+    found = engine(case, matrix)
+    domain = matrix.engine(found.name)
+    if found.version is not None or domain is None or found.name == "torch":
+        return None
+    rows = domain.releases[: -(len(domain.releases) // 10) or None] if recent else domain.releases
+    known = [(as_cuda(row.cuda or ""), row) for row in rows]
+    if not default:
+        known += [(cuda, row) for row in rows for _, cuda in cuda_variants(row)]
+    listed = [(cuda, row) for cuda, row in known if cuda is not None]
+    if not listed:
+        return None
+    cuda, row = min(listed, key=lambda pair: pair[0].low)
+    what = "default build of a release" if default else "release"
+    since = f" from {rows[-1].version} on" if recent else ""
+    fact = Evidence(
+        f"no listed {what} of {found.name}{since} is for less than CUDA {cuda}", "matrix"
+    )
+    return CudaBuild(found.name, None, cuda, fact, assumed=True, sources=tuple(row.source))
+
+
+def compiled_engine(case: Case, matrix: Matrix) -> tuple[str, Release] | None:
+    """The engine's package and release, where that comes in builds for CUDA versions."""
+    try:
+        found = engine(case, matrix)
+    except NotApplicable:
+        return None
+    row = found.rows[0] if found.is_settled else None
+    names = (package for package, name in matrix.engine_packages.items() if name == found.name)
+    package = next((name for name in names if case.scope.package(name)), None)
+    if row is None or package is None or not cuda_variants(row):
+        return None
+    return package, row
+
+
+def older_builds(
+    case: Case, matrix: Matrix, build: CudaBuild, offered: Version, driver: Version | None
+) -> tuple[Remedy, ...]:
+    """The newest build of the same version that the driver can run, if there is one.
+
+    An engine that is itself compiled for a CUDA version is replaced together with its torch:
+    against another torch its libraries would not load.
+    """
+    holder = compiled_engine(case, matrix)
+    package = build.package if holder is None else holder[0]
+    release = release_of(matrix, build) if holder is None else holder[1]
+    if release is None:
+        return ()
+    for variant, cuda in cuda_variants(release):
+        found = relation(cuda, offered, driver, matrix)
+        if found not in (Load.FULL, Load.MINOR):
+            continue
+        return (install_build(case, matrix, package, (release, variant), f"for CUDA {cuda}"),)
+    return ()
