@@ -21,12 +21,10 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.builds import runtime_build
-from doctor.rules.container_runtime import TOOLKIT_DOMAIN
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import holders
-from doctor.rules.settings import covering
-from doctor.rules.software import admits, engine, installed, software
+from doctor.rules.software import engine, installed
 
 _WSL_LIBRARIES = "/usr/lib/wsl/"
 _LINUX_DRIVERS = ("nvidia-driver-", "cuda-drivers", "nvidia-kernel-", "nvidia-dkms-",
@@ -100,33 +98,6 @@ def _wsl(fact: Evidence, names: list[str]) -> Fault:
         ),
         sources=("https://docs.nvidia.com/cuda/wsl-user-guide/",),
     )
-
-
-@rule("HST194", cause="wsl-specific", severity=Severity.ERROR)
-def toolkit_too_old_for_windows_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """Under WSL the container toolkit is older than the Windows driver needs.
-
-    What: versions of the container toolkit and of the Windows driver against pairs known
-        not to work.
-    Why: the Windows driver is a set of libraries that the toolkit maps into containers
-        by name; a new driver brings names that an old toolkit does not know.
-    How to fix: update the container toolkit, or Docker Desktop, which brings its own.
-    Silent when: one of the versions is not known, or the pair is fine.
-    Sources: issue threads of the NVIDIA Container Toolkit (claims in the matrix).
-    """
-    _need_wsl(case)
-    nvidia = case.facts.nvidia
-    version = nvidia.container_toolkit.known("nvidia.container_toolkit")
-    driver = nvidia.driver.known("nvidia.driver")
-    found = software(matrix, TOOLKIT_DOMAIN, version, nvidia.container_toolkit.at)
-    for match in covering(matrix, found, "known-bad", "wsl2"):
-        if admits(match.claim.value, driver):
-            yield Fault(
-                message=f"{found.label} with Windows driver {driver}: {match.claim.text}",
-                evidence=(found.evidence, Evidence(f"driver {driver}", nvidia.driver.at)),
-                remedies=(Remedy(match.claim.remedy),),
-                sources=tuple(match.claim.source),
-            )
 
 
 @rule("HST192", cause="jetson-specific", severity=Severity.ERROR)
@@ -291,7 +262,6 @@ def jetpack_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 RULES: tuple[Rule, ...] = (
     linux_driver_inside_wsl,
-    toolkit_too_old_for_windows_driver,
     desktop_build_on_jetson,
     jetpack_too_old,
 )

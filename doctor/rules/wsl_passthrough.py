@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules.container_runtime import TOOLKIT_DOMAIN
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.settings import covering
+from doctor.rules.software import admits, software
 
 _GUIDE = "https://docs.nvidia.com/cuda/wsl-user-guide/"
 # WSL 1 names the build of Windows: "4.4.0-19041-Microsoft". WSL 2 has a kernel of its own.
@@ -53,4 +56,60 @@ def _fault(message: str, fact: Evidence, remedy: Remedy) -> Fault:
     return Fault(message=message, evidence=(fact,), remedies=(remedy,), sources=(_GUIDE,))
 
 
-RULES: tuple[Rule, ...] = (wsl_without_gpu,)
+@rule("HST194", cause="wsl-specific", severity=Severity.ERROR)
+def toolkit_too_old_for_windows_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Under WSL the container toolkit is older than the Windows driver needs.
+
+    What: versions of the container toolkit and of the Windows driver against pairs known
+        not to work.
+    Why: the Windows driver is a set of libraries that the toolkit maps into containers
+        by name; a new driver brings names that an old toolkit does not know.
+    How to fix: update the container toolkit, or Docker Desktop, which brings its own.
+    Silent when: one of the versions is not known, or the pair is fine.
+    Sources: issue threads of the NVIDIA Container Toolkit (claims in the matrix).
+    """
+    nvidia = case.facts.nvidia
+    if not nvidia.container_toolkit.is_known and _is_desktop(case):
+        yield from _toolkit_of_desktop(case, matrix)
+        return
+    if case.facts.host.platform.known("host.platform") != "wsl2":
+        raise NotApplicable("not WSL")
+    version = nvidia.container_toolkit.known("nvidia.container_toolkit")
+    driver = nvidia.driver.known("nvidia.driver")
+    found = software(matrix, TOOLKIT_DOMAIN, version, nvidia.container_toolkit.at)
+    for match in covering(matrix, found, "known-bad", "wsl2"):
+        if admits(match.claim.value, driver):
+            yield Fault(
+                message=f"{found.label} with Windows driver {driver}: {match.claim.text}",
+                evidence=(found.evidence, Evidence(f"driver {driver}", nvidia.driver.at)),
+                remedies=(Remedy(match.claim.remedy),),
+                sources=tuple(match.claim.source),
+            )
+
+
+def _is_desktop(case: Case) -> bool:
+    """A container on Windows is one of Docker Desktop, which brings a toolkit of its own."""
+    system, runtime = case.facts.host.os.value, (case.scope.runtime.value or "").lower()
+    on_windows = system is not None and system.id == "windows"
+    return case.scope.kind in ("container", "image") and (
+        on_windows or ("docker desktop" in runtime and case.facts.host.platform.value == "wsl2")
+    )
+
+
+def _toolkit_of_desktop(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Drivers that were out before the Docker Desktop with a toolkit that knows them."""
+    reading = case.facts.nvidia.driver
+    driver = reading.known("nvidia.driver")
+    for match in matrix.claims(TOOLKIT_DOMAIN, "known-bad", key="wsl2"):
+        if admits(str(match.claim.data.get("desktop", "<0")), driver):
+            yield Fault(
+                message=f"Docker Desktop with Windows driver {driver}: its toolkit may be too old, "
+                f"for {match.claim.text}",
+                evidence=(Evidence(f"driver {driver}", reading.at),),
+                remedies=(Remedy(match.claim.remedy),),
+                sources=tuple(match.claim.source),
+                severity=Severity.WARNING,
+            )
+
+
+RULES: tuple[Rule, ...] = (wsl_without_gpu, toolkit_too_old_for_windows_driver)
