@@ -175,7 +175,8 @@ class Workload(Record):
     itself printed, in GiB or tokens; `plan` facts of a serialized TensorRT engine.
     `limits` are those of its process; `libraries` the drivers and runtimes that its processes
     have mapped: a path that ends in " (deleted)" was replaced on disk since. `building` are
-    the words by which somebody says that it is compiled here.
+    the words by which somebody says that it is compiled here, `plainly` those by which it was
+    installed from the default index.
     """
 
     id: str
@@ -192,3 +193,4 @@ class Workload(Record):
     limits: Limits = Limits()
     libraries: Reading[tuple[str, ...]] = UNSTATED
     building: Reading[str] = UNSTATED
+    plainly: Reading[str] = UNSTATED

@@ -13,7 +13,7 @@ from doctor.facts import Facts, LogText, Workload, seen
 from doctor.intake.devices import stated_devices, stated_topology
 from doctor.intake.merge import merge
 from doctor.intake.model_words import with_told
-from doctor.intake.quotes import building, in_log, quoted, started
+from doctor.intake.quotes import building, in_log, plainly, quoted, started
 from doctor.intake.report_container import stated_container_engine
 from doctor.intake.report_host import (
     stated_ascend,
@@ -73,6 +73,9 @@ def read_field_report(data: Any) -> Facts:
     words = building(report.strings("notes"))
     if workload is not None and words:
         workload = replace(workload, building=seen(words, "notes"))
+    words = plainly(report.strings("notes"))
+    if workload is not None and words:
+        workload = replace(workload, plainly=seen(words, "notes"))
     if workload is not None:
         workload = with_told(workload, report.strings("notes"))
     devices = stated_devices(report)

@@ -55,6 +55,11 @@ _COMMANDS = (
     *("python -m ", "python3 -m ", "text-generation-launcher", "CUDA_VISIBLE_DEVICES="),
     *("llama-server", "./llama-server", "llama-cli", "./llama-cli", "ollama serve", "ollama run"),
 )
+# Installed with no index named: what the default one carries.
+_PLAIN = re.compile(
+    r"\bpip3? install (?!.{0,200}(?:index|-i |-f |find-links|git\+|https?:|\.whl|--torch-backend))|"
+    r"\bfrom PyPI\b"
+)
 # Formats of which one line is enough, and that nobody writes as prose.
 _LINES = (
     kernel_log,
@@ -103,6 +108,12 @@ def building(notes: tuple[str, ...]) -> str:
     """The line by which somebody says that the engine is compiled on this host, or ""."""
     lines = (line for note in notes for line in note.splitlines())
     return next((line.strip() for line in lines if _BUILD.search(line)), "")
+
+
+def plainly(notes: tuple[str, ...]) -> str:
+    """The line by which somebody says that things came from the default index, or ""."""
+    lines = (line for note in notes for line in note.splitlines())
+    return next((line.strip() for line in lines if _PLAIN.search(line)), "")
 
 
 def _head(line: str) -> Facts:

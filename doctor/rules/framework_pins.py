@@ -28,6 +28,7 @@ COMPANIONS = (
 # Pinned, and at the start only checked not to be older. Source: assert_pkg_version of SGLang.
 _AT_LEAST = ("sgl-kernel", "sglang-kernel")
 _TRIO = ("torch", "torchvision", "torchaudio")
+_PAIRED = ("torchvision", "torchaudio", "torchcodec")
 
 
 def _labels(version: Version) -> str:
@@ -172,7 +173,7 @@ def _pin_fault(found: Software, unmet: dict[str, tuple[Package, str]]) -> Fault:
 
 @rule("FRM202", cause="torch-pin-mismatch", severity=Severity.ERROR)
 def companion_of_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """torchvision, torchaudio or torch-npu belong to another torch than the one installed.
+    """torchvision, torchaudio or torchcodec belong to another torch than the one installed.
 
     What: the torch that the companion's release pins against the torch installed; where
         torch is not stated, the torch that torch-npu implies.
@@ -188,7 +189,7 @@ def companion_of_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("no torch in this scope")
     if _is_vendor_build(torch) or torch.is_prerelease:
         raise NotApplicable("a nightly or a vendor's own torch build")
-    for name in _TRIO[1:]:
+    for name in _PAIRED:
         package = case.scope.package(name)
         if package is None or package.version is None or package.version.is_prerelease:
             continue

@@ -14,7 +14,7 @@ from doctor.rules.python import allows
 from doctor.rules.software import Software, admits, engine_name, packages, pythons, software
 
 # Judged by rules of their own; an engine beside the one that runs is often there for its kernels.
-_JUDGED = (*ENGINE_ORDER, *EXTENSIONS, "torchvision", "torchaudio", "triton")
+_JUDGED = (*ENGINE_ORDER, *EXTENSIONS, "torchvision", "torchaudio", "torchcodec", "triton")
 
 
 @rule("PYE105", cause="python-unsupported", severity=Severity.WARNING)

@@ -9,14 +9,17 @@ from dataclasses import replace
 from doctor.facts import CodeTarget, OsRelease, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
-from doctor.matrix.ranges import covers
 from doctor.rules import cards
 from doctor.rules.decide import is_absent, missed
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.extension_wheels import wheel_fits
-from doctor.rules.settings import Setting, applicable, holds, possible, settings
-from doctor.rules.software import Software, admits, engine, installed
+from doctor.rules.settings import (
+    applicable,
+    possible,
+    settings,
+)
+from doctor.rules.software import Software, engine, installed
 
 # Names by which a tool is reported missing, and the packages that bring it.
 _TOOLS: dict[str, tuple[str, ...]] = {
@@ -54,7 +57,7 @@ def _is_missing(case: Case, tool: str) -> bool:
     return any(entry.strip().lower() in names for entry in stated)
 
 
-def _install(case: Case, tool: str) -> Remedy:
+def install(case: Case, tool: str) -> Remedy:
     """The packages of the host's distribution; of both kinds where it is not known."""
     if tool == "ninja":
         return Remedy("install ninja", ("uv pip install ninja",))
@@ -81,13 +84,13 @@ def run_time_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
     setting = settings(case, matrix)[0]
     pairs = [
         (found, pair)
-        for found in _compiling(case, matrix)
+        for found in compiling(case, matrix)
         for pair in possible(matrix, found, "system-lib", setting)
     ]
     seen = False
     for found, (match, is_sure) in pairs:
         tool = str(match.claim.data.get("toolchain", ""))
-        if not tool or not _is_missing(case, tool) or _prebuilt(case, match):
+        if not tool or not _is_missing(case, tool) or prebuilt(case, match):
             continue
         if tool == "nvcc" and case.devices and not case.nvidia_devices:
             continue
@@ -112,12 +115,12 @@ def _missed_tools(case: Case, matrix: Matrix, judged: set[str]) -> Iterator[Faul
             yield Fault(
                 f"{tool} was missed, and {found.label} may have to be compiled",
                 evidence=(found.evidence, Evidence(f"{tool} is absent", "absent")),
-                remedies=(_install(case, tool),),
+                remedies=(install(case, tool),),
                 severity=Severity.WARNING,
             )
 
 
-def _compiling(case: Case, matrix: Matrix) -> Iterator[Software]:
+def compiling(case: Case, matrix: Matrix) -> Iterator[Software]:
     """The engine, and the installed distributions that compile kernels for it."""
     yield engine(case, matrix)
     for name in _COMPILERS:
@@ -126,7 +129,7 @@ def _compiling(case: Case, matrix: Matrix) -> Iterator[Software]:
             yield found
 
 
-def _prebuilt(case: Case, match: ClaimMatch) -> bool:
+def prebuilt(case: Case, match: ClaimMatch) -> bool:
     """Tell whether a package that makes the compiler needless is installed."""
     return case.scope.package(*match.claim.data.get("unless", ())) is not None
 
@@ -136,81 +139,19 @@ def _missing_tool(case: Case, found: Software, tool: str, match: ClaimMatch) -> 
     return Fault(
         f"{found.label} needs {tool} at run time, and it is not installed",
         evidence=(found.evidence, Evidence(f"{tool} is absent", case.scope.absent.at)),
-        remedies=(*hint, _install(case, tool)),
+        remedies=(*hint, install(case, tool)),
         sources=match.claim.source,
         extrapolated=match.extrapolated,
     )
 
 
-@rule("PYE302", cause="build-toolchain-missing", severity=Severity.ERROR)
-def toolkit_too_old_for_build(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The CUDA toolkit is older than the engine's sources or run-time kernels can be built with.
-
-    What: the toolkits of the host against the lowest one that the matrix records for
-        building the engine (those that come as source), or kernels at run time.
-    Why: distributions ship toolkits many years old; CMake finds them first.
-    How to fix: install a current toolkit from NVIDIA and name its nvcc in CUDACXX.
-    Silent when: the engine comes as a built wheel or image, or a newer toolkit is there
-        too. A warning for kernels compiled at run time, of which some come ready.
-    Sources: build documentation of the engine (rows in the matrix).
-    """
-    setting = settings(case, matrix)[0]
-    versions = _toolkits(case) if case.facts.nvidia.toolkits.value else []
-    pairs = [
-        (found, match)
-        for found in _compiling(case, matrix)
-        for match in (
-            *applicable(matrix, found, "toolkit", setting),
-            *_of_any_version(matrix, found, setting, versions),
-        )
-        if not _prebuilt(case, match)
-    ]
-    if not pairs:
-        raise NotApplicable("the matrix names no toolkit for it")
-    versions = _toolkits(case)
-    newest = max(versions, key=lambda version: version.low)
-    for found, match in pairs:
-        if all(admits(match.claim.value, version) is False for version in versions):
-            fault = _old_toolkit(case, found, newest, match)
-            is_jit = found.name in _COMPILERS
-            yield replace(fault, severity=Severity.WARNING) if is_jit else fault
-
-
-def _of_any_version(
-    matrix: Matrix, found: Software, setting: Setting, toolkits: list[Version]
-) -> list[ClaimMatch]:
-    """The mildest claim, where no version is stated and each has one that no toolkit meets."""
-    claims = [m for m in matrix.claims(found.name, "toolkit") if holds(m.claim, setting)]
-    if found.version is not None or not found.versions or not toolkits:
-        return []
-    refusing = [m for m in claims if not any(admits(m.claim.value, v) for v in toolkits)]
-    for version in found.versions:
-        if not any(covers(match.claim, version) for match in refusing):
-            return []
-    return refusing[-1:]
-
-
-def _toolkits(case: Case) -> list[Version]:
-    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
-    versions = [t.version for t in toolkits if t.version is not None]
+def toolkits(case: Case) -> list[Version]:
+    """Versions of the host's toolkits; raises where they are not known or there are none."""
+    known = case.facts.nvidia.toolkits.known("nvidia.toolkits")
+    versions = [t.version for t in known if t.version is not None]
     if not versions:
         raise NotApplicable("no CUDA toolkit here")
     return versions
-
-
-def _old_toolkit(case: Case, found: Software, newest: Version, match: ClaimMatch) -> Fault:
-    return Fault(
-        f"{found.label} needs a CUDA toolkit {match.claim.value} to be built; {newest} is here",
-        evidence=(Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),),
-        remedies=(
-            Remedy(
-                match.claim.remedy or "install a current CUDA toolkit",
-                _install(case, "nvcc").commands,
-            ),
-        ),
-        sources=match.claim.source,
-        extrapolated=match.extrapolated,
-    )
 
 
 @rule("PYE303", cause="build-toolchain-missing", severity=Severity.WARNING)
@@ -228,7 +169,7 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     if not applicable(matrix, found, "toolkit", settings(case, matrix)[0]):
         raise NotApplicable("it is not compiled where it runs")
-    newest = max(_toolkits(case), key=lambda version: version.low)
+    newest = max(toolkits(case), key=lambda version: version.low)
     row = matrix.compiler(newest)
     if row is None or not row.targets:
         raise NotApplicable("no toolkit that the matrix knows")
@@ -243,7 +184,7 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     cards.evidence(device, matrix),
                     Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),
                 ),
-                remedies=(_install(case, "nvcc"),),
+                remedies=(install(case, "nvcc"),),
                 sources=row.source,
                 subject=device.id,
             )
@@ -271,7 +212,7 @@ def module_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 f"the kernel module cannot be built: {tool} is not installed",
                 evidence=(Evidence(f"{tool} is absent", case.facts.host.absent.at),),
                 remedies=(
-                    _install(case, tool),
+                    install(case, tool),
                     Remedy("build the module", ("sudo dkms autoinstall",), reboot=True),
                 ),
             )
@@ -279,7 +220,6 @@ def module_compiler_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 RULES = (
     run_time_compiler_missing,
-    toolkit_too_old_for_build,
     toolkit_does_not_know_card,
     module_compiler_missing,
 )
