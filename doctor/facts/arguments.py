@@ -36,6 +36,7 @@ _NEUTRAL = {
     "attn_backend": "attention_backend",
     "attention_config.backend": "attention_backend",
     "torch_dtype": "dtype",
+    "compute_type": "dtype",
     "quantisation": "quantization",
     "kv_dtype": "kv_cache_dtype",
     "mem_fraction_static": "gpu_memory_utilization",

@@ -1,4 +1,4 @@
-"""Rules about number formats: quantization and dtype on this card and release."""
+"""Rules about quantization: the method on this card and release."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from doctor.rules.settings import (
 )
 from doctor.rules.software import Software, engine
 
-_DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32",
-           "float8": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "fp8_e4m3": "fp8",
-           "fp8_e5m2": "fp8", "e4m3": "fp8"}  # fmt: skip
 _UNSET = ("", "none", "auto", "null", "default")
 # "30B-A3B": the parameters that are active of a mixture of experts.
 _ACTIVE = re.compile(r"\d+b-a\d+(?:\.\d+)?b", re.IGNORECASE)
 _FP4 = re.compile(r"[-_. ](?:nv)?fp4(?:a16)?(?=$|[-_. ])", re.IGNORECASE)
 _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
-_NAMED = re.compile(r"[-_. ](awq|gptq|fp8|nvfp4|fp4|mxfp4|gguf)(?=$|[-_. ])", re.IGNORECASE)
+_NAMED = re.compile(
+    r"[-_. ](awq|gptq|fp8|nvfp4|fp4|mxfp4|gguf|w8a8|w4a16)(?=$|[-_. ])", re.IGNORECASE
+)
+_INT8 = re.compile(r"[-_. ]w8a8(?=$|[-_. ])", re.IGNORECASE)
 # Words in names of repositories for formats that engines know by another name.
-_METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4"}
+_METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4",
+                   "w8a8": "compressed_tensors", "w4a16": "compressed_tensors"}  # fmt: skip
 _PUBLISHED = ("mxfp4", "fp8")  # formats in which models are first published
 _ALLOWED = "allow_deprecated_quantization"
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
@@ -121,6 +122,15 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
         return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
 
 
+def is_quantized(case: Case, matrix: Matrix) -> bool:
+    """Tell whether a method was asked for, or is told by the checkpoint or its name."""
+    try:
+        _method(case, matrix)
+    except NotApplicable:
+        return False
+    return True
+
+
 def _schemes(case: Case, matrix: Matrix, method: str) -> list[str]:
     """Narrower names of the method that have rows of their own."""
     if method == "fp8":
@@ -135,6 +145,8 @@ def _schemes(case: Case, matrix: Matrix, method: str) -> list[str]:
     bits = re.search(r"'num_bits': '?4\b", text)
     if _FP4.search(model_name(case)):
         return ["compressed_tensors_nvfp4"]
+    if _INT8.search(model_name(case)) and "fp8" not in model_name(case).lower():
+        return ["compressed_tensors_w8a8"]
     return ["compressed_tensors_w4a16"] if bits or _INT4.search(text) else []
 
 
@@ -204,37 +216,8 @@ def _family(method: str) -> str:
     return method
 
 
-@rule("MDL201", cause="dtype-unsupported-on-cc", severity=Severity.ERROR)
-def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The number format that was asked for does not exist on this card.
-
-    What: the dtype argument against the cards that the matrix records for it.
-    Why: bfloat16, FP8 and FP4 arithmetic came with certain generations; engines that do
-        not fall back refuse at start.
-    How to fix: `--dtype float16`.
-    Silent when: the dtype is left to the engine, which then picks one that works; an
-        engine that falls back by itself gives an info only.
-    Sources: platform checks of the engines (rows in the matrix).
-    """
-    word, at = word_of(case, "dtype")
-    word = word.removeprefix("torch.")
-    dtype = _DTYPES.get(word, word)
-
-    def decide(found: Software, setting: Setting) -> Iterator[Fault]:
-        result = judge(matrix, found, "dtype", dtype, setting)
-        need(result, f"dtype {dtype} of {found.name}")
-        fault = refusal(matrix, found, setting, result, dtype)
-        if fault is not None:
-            seen = (*fault.evidence, Evidence(f"dtype={dtype}", at))
-            fix = fault.remedies or (Remedy("use float16", ("--dtype float16",)),)
-            yield replace(fault, evidence=seen, remedies=fix)
-
-    yield from judged(case, matrix, decide, provider(case, matrix, "dtype", dtype))
-
-
 RULES = (
     quantization_refused,
     quantization_is_another,
     quantization_deprecated,
-    dtype_refused,
 )
