@@ -49,7 +49,7 @@ def context_exceeds_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Evidence(f"context {length} ({why})", argument(case, "max_model_len")[1]),
                 Evidence(f"{len(case.devices)} devices, {own:.1f} GiB", case.facts.devices.at),
             ),
-            remedies=(Remedy("ask for a shorter context: -c 8192", ("llama-server -c 8192 ...",)),),
+            remedies=(Remedy("ask for a shorter context, such as -c 8192"),),
             sources=row.source,
         )
 

@@ -75,17 +75,17 @@ def _side(
     for form in matrix.memory.weight_formats:
         if form.block and asked in form.aliases:
             return form.block, False
-    return _by_maker(matrix, row, name)
+    return _by_maker(matrix, row, name), False
 
 
-def _by_maker(matrix: Matrix, row: ModelRow | None, name: str) -> tuple[int, bool]:
+def _by_maker(matrix: Matrix, row: ModelRow | None, name: str) -> int:
     """The habit of the maker; a folder of this host may hold the maker's own or another's."""
     owner, _, base = name.lower().rpartition("/")
     maker = row.repo.partition("/")[0].lower() if row is not None else owner
     if not maker or (owner not in ("", maker) and not name.startswith(("/", ".", "~"))):
-        return 0, False
+        return 0
     found = (h for h in matrix.scaled_checkpoints if h.owner.lower() == maker)
-    return next((h.block for h in found if re.search(h.suffix, base)), 0), owner == maker
+    return next((h.block for h in found if re.search(h.suffix, base)), 0)
 
 
 def _widths(case: Case, row: ModelRow | None, config: dict[str, Any]) -> list[tuple[str, int]]:

@@ -182,13 +182,13 @@ def architecture_names(case: Case, matrix: Matrix) -> list[str]:
     types = [model_type(name) for name in names if name.endswith(_CLASS_ENDS)]
     names += [*types, *(name.replace("_", "") for name in types)]  # GGUF writes qwen3_vl as qwen3vl
     named = model_name(case)
-    typed = re.fullmatch(r"([\w-]+) (?:type|architecture)", named.strip())
+    typed = re.fullmatch(r"([\w-]+) (?:type|architecture)|([a-z0-9]+_\w+) model", named.strip())
     # Ollama's library names a model and, behind a colon, its size or format.
     library = named.partition(":")[0]
     plain = [plain_name(text) for text in dict.fromkeys((named, library)) if text]
     families = [_SIZED.sub("", text) for text in plain if _SIZED.search(text)]
     families += [text.replace("-", "") for text in families]
-    return [*names, *([typed[1]] if typed else []), *plain, *families]
+    return [*names, *([typed[1] or typed[2]] if typed else []), *plain, *families]
 
 
 def _listed(matrix: Matrix, name: str) -> list[str]:

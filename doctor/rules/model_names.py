@@ -35,6 +35,10 @@ def _first_word(repo: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _IDLE and len(word) >= _SHORTEST)[:1]
 
 
+def _begin(repo: str) -> tuple[str, ...]:
+    return _first_word(repo) or ("",)
+
+
 def loosely_named(rows: Iterable[ModelRow], name: str) -> ModelRow | None:
     """A row of what all models agree on whose names hold all parts of this one, or None.
 
@@ -47,7 +51,9 @@ def loosely_named(rows: Iterable[ModelRow], name: str) -> ModelRow | None:
     if not families or not any(_SIZED.fullmatch(part) for part in wanted):
         return None
     others = {family for row in rows for family in _first_word(row.repo)} - wanted
-    found = [row for row in rows if wanted <= parts(row.repo) and not others & parts(row.repo)]
+    named = [row for row in rows if wanted <= parts(row.repo)]
+    # What its maker calls by its own name and another's may be meant by the first alone.
+    found = [r for r in named if not others & parts(r.repo) or wanted.issuperset(_begin(r.repo))]
     if not found or len({row.architecture for row in found}) > 1:
         return None
     shared: dict[str, Any] = {

@@ -64,9 +64,9 @@ def _exceeds(need: Need, room: float, matrix: Matrix) -> bool:
     return need.gib > room * (1.0 if is_figure else margin(matrix, "arithmetic"))
 
 
-def _fills(need: Need, size: float, matrix: Matrix) -> bool:
-    """Published weights that leave nearly nothing of the nominal size to all else."""
-    return need.is_published and need.gib > size * margin(matrix, "nearly-full")
+def _fills(need: Need, size: float, matrix: Matrix, share: str = "nearly-full") -> bool:
+    """Published weights that leave nothing, or nearly nothing, of the size to all else."""
+    return need.is_published and need.gib > size * margin(matrix, share)
 
 
 @rule("SRV101", cause="insufficient-memory-weights", severity=Severity.ERROR)
@@ -85,13 +85,15 @@ def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: configurations of the models (rows in the matrix).
     """
     need = _need(case, matrix)
-    device, size, _ = _smallest(case, matrix)
+    device, size, is_read = _smallest(case, matrix)
     alone = _of_one_device(case, matrix, need)
-    too_large = _exceeds(need, size, matrix)
+    too_large = _exceeds(need, size, matrix) or (is_read and _fills(need, size, matrix, "full"))
     if too_large or _fills(need, size, matrix):
         severity = Severity.WARNING if need.is_assumed or not too_large else None
         yield _weights_fault(case, matrix, need, (device, size), severity)
     elif alone is not None and _exceeds(alone, size, matrix):
+        if alone.gib > size * margin(matrix, "one-device"):
+            return  # so plainly that who runs it has set the ranks, and left them out here
         yield _weights_fault(case, matrix, alone, (device, size), Severity.WARNING)
 
 
@@ -196,7 +198,7 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _is_guess(case: Case, matrix: Matrix) -> bool:
-    """The share is the default's where arguments may be left out, or no number of devices is said."""
+    """Only a default is known where arguments may be left out, or one device is assumed."""
     is_running = case.workload is not None and case.workload.pid is not None
     is_stated = number(case, "gpu_memory_utilization") is not None
     return is_one_assumed(case, matrix) or not (is_running or is_stated)

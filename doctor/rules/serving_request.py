@@ -22,9 +22,14 @@ def request_exceeds(
 ) -> Iterator[Fault]:
     """One request of full length against what weights and overheads leave."""
     found = _predicted(case, matrix)
+    if found is not None and _is_long_by_default(case, matrix, found):
+        return
     if found is not None and found.verdict is not Fit.UNCERTAIN:
         if found.verdict is Fit.DOES_NOT and found.pool_high is not None:
-            yield _predicted_fault(case, matrix, found, room[0])
+            fault = _predicted_fault(case, matrix, found, room[0])
+            yield fault if _length_is_told(case) else replace(fault, severity=Severity.WARNING)
+        return
+    if not _length_is_told(case):
         return
     if found is not None and _most_likely_not(found):
         fault = _predicted_fault(case, matrix, found, room[0])
@@ -48,6 +53,17 @@ def request_exceeds(
             sources=row.source,
             subject=device.id,
         )
+
+
+def _length_is_told(case: Case) -> bool:
+    running = case.workload is not None and case.workload.pid is not None
+    return running or count(case, "max_model_len") is not None
+
+
+def _is_long_by_default(case: Case, matrix: Matrix, found: Prediction) -> bool:
+    """Where the model takes very long requests, everybody sets a length, and may not say so."""
+    usual = margin(matrix, "default-length")
+    return not _length_is_told(case) and (found.model.positions or 0) > usual
 
 
 def _most_likely_not(found: Prediction) -> bool:
@@ -84,7 +100,7 @@ def _predicted(case: Case, matrix: Matrix) -> Prediction | None:
     """
     work, ranks = case.workload, ranks_of(case, matrix)
     complete = work is not None and work.pid is not None
-    if work is None or ranks is None or not (complete or count(case, "max_model_len")):
+    if work is None or ranks is None:
         return None
     args = work.args.value or {}
     if not complete and "tensor_parallel_size" not in args:
