@@ -89,6 +89,16 @@ def serves_cards(case: Case, cuda: Version, matrix: Matrix) -> bool | None:
     return None if None in answers or not answers else True
 
 
+def admits_branch(case: Case, cuda: Version, matrix: Matrix) -> bool | None:
+    """Tell whether an image of that CUDA admits an older driver: by its cards, else its branch."""
+    if case.nvidia_devices:
+        return eligible(case, cuda, matrix)
+    row, driver = matrix.forward_compat(two_parts(cuda)), case.facts.nvidia.driver.value
+    if row is None or driver is None or not row.branches:
+        return None
+    return driver.major in row.branches
+
+
 def may_be_brought(case: Case, cuda: Version, matrix: Matrix) -> bool:
     """Images and toolkits may bring a forward-compatibility libcuda; a bare host has none."""
     if not case.nvidia_devices or eligible(case, cuda, matrix) is False:

@@ -11,9 +11,14 @@ from doctor.rules import cards, compat
 from doctor.rules.cuda_level import Load, is_windows_driver, level, relation
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.image_facts import brands_of, image_cuda, requirement, satisfied, tagged
-
-_CUDA_BASE = "nvidia/cuda"
+from doctor.rules.image_facts import (
+    CUDA_BASE,
+    brands_of,
+    image_cuda,
+    requirement,
+    satisfied,
+    tagged,
+)
 
 
 @rule("DRV132", cause="forward-compat-unsupported-hw", severity=Severity.WARNING)
@@ -71,7 +76,7 @@ def _brought(case: Case, matrix: Matrix) -> tuple[Version, Evidence] | None:
     """An image on NVIDIA's CUDA base for a newer minor than the driver's, which lets it in."""
     scope = case.scope
     known, image, offered = tagged(scope.image.ref, matrix), image_cuda(scope, matrix), None
-    is_based = known is not None and _CUDA_BASE in (
+    is_based = known is not None and CUDA_BASE in (
         known.row.repository,
         known.row.base.split(":")[0],
     )
@@ -89,4 +94,43 @@ def _brought(case: Case, matrix: Matrix) -> tuple[Version, Evidence] | None:
     return image.cuda, image.evidence
 
 
-RULES: tuple[Rule, ...] = (compat_library_of_image,)
+@rule("DRV104", cause="driver-too-old", severity=Severity.WARNING)
+def driver_below_image_branch(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An image of NVIDIA is made for a newer driver branch, and these cards are no exception.
+
+    What: the CUDA version of the image, the driver and the cards, for images whose entry
+        script checks the driver and knows no minor-version compatibility.
+    Why: the release notes of such an image name a driver branch; older branches are admitted
+        on data-centre cards only. Elsewhere its script says that the compatibility mode is
+        unavailable, and the first CUDA call fails with 804. Later images run on.
+    How to fix: raise the driver to the branch of the image's CUDA, or take an older release.
+    Silent when: the driver offers the image's CUDA, or card and branch are admitted; or the
+        card is not known and the branch is.
+    Sources: release notes of NVIDIA's framework containers (rows in the matrix).
+    """
+    if case.facts.host.platform.value == "jetson" or is_windows_driver(case, matrix):
+        raise NotApplicable("its driver follows other rules")
+    known, image = tagged(case.scope.image.ref, matrix), image_cuda(case.scope, matrix)
+    if known is None or image is None or known.row.extra.get("minor") != "refused":
+        raise NotApplicable("no image whose script refuses older drivers of the same major")
+    offered = level(case, matrix)
+    if offered is None or offered.compat:
+        case.facts.nvidia.driver.known("nvidia.driver")
+        return
+    driver = case.facts.nvidia.driver
+    if relation(image.cuda, offered.cuda, driver.value, matrix) is not Load.MINOR:
+        return
+    if compat.admits_branch(case, image.cuda, matrix) is False:
+        yield Fault(
+            message=f"{case.scope.image.ref} is made for the drivers of CUDA {image.cuda}, and "
+            f"this one offers {offered.cuda}; older ones are admitted on data-centre cards only",
+            evidence=(image.evidence, offered.evidence),
+            remedies=(
+                *install_branch(case, matrix, image.cuda),
+                Remedy("or use the release of the image for the CUDA that the driver offers"),
+            ),
+            sources=image.sources,
+        )
+
+
+RULES: tuple[Rule, ...] = (driver_below_image_branch, compat_library_of_image)

@@ -16,6 +16,7 @@ from doctor.rules.cuda_level import Level, Load, is_windows_driver, level, relat
 from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.image_facts import image_cuda
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine
 
@@ -38,7 +39,8 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: CUDA Compatibility guide, tables of minor-version compatibility and of
         toolkit drivers (rows in the matrix); the release rows of torch and the engine.
     """
-    need_contents(case)
+    if image_cuda(case.scope, matrix) is None:
+        need_contents(case)
     _need_driver(case, matrix)
     build = runtime(case, matrix)
     if build is None:

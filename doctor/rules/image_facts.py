@@ -21,6 +21,8 @@ _CLASS_BRANDS = {"geforce": ("geforce", "geforcertx"), "titan": ("titan", "titan
                  "datacenter": ("tesla", "nvidia")}  # fmt: skip
 
 _WORD = re.compile(r"\{(\w+)\}")
+CUDA_BASE = "nvidia/cuda"
+_TAG_CUDA = re.compile(r"(?:^|[._-])cu(?:da)?[._-]?(1[0-9])(?:\.?(\d)(?:[.\d]{1,3})?)?(?=$|[._-])")
 
 
 @dataclass(frozen=True)
@@ -72,22 +74,34 @@ def image_cuda(scope: Scope, matrix: Matrix) -> ImageCuda | None:
         return ImageCuda(cuda.value, Evidence(f"image for CUDA {cuda.value}", cuda.at))
     found = tagged(scope.image.ref, matrix)
     version = Version.maybe(found.stated(found.row.cuda)) if found else None
-    if found is None or version is None:
+    if version is None:
+        version = _cuda_of_tag(scope.image.ref)
+    if version is None:
         return None
     fact = Evidence(f"{scope.image.ref} is made for CUDA {version}", cuda.at or "image tag")
-    return ImageCuda(version, fact, tuple(found.row.source))
+    return ImageCuda(version, fact, tuple(found.row.source) if found else ())
+
+
+def _cuda_of_tag(ref: str) -> Version | None:
+    """The CUDA version that the tag of any image names: "latest-cu124", "gpu-cuda-12"."""
+    match = _TAG_CUDA.search(ref.partition("@")[0].rpartition("/")[2].partition(":")[2])
+    return Version(f"{match[1]}.{match[2] or '*'}") if match else None
 
 
 def requirement(scope: Scope, matrix: Matrix) -> tuple[str, Evidence, tuple[str, ...]] | None:
-    """NVIDIA_REQUIRE_CUDA of the image: as it was read, else as its CUDA base has it.
+    """NVIDIA_REQUIRE_CUDA of the image: as it was read, else its row's, or that of its CUDA base.
 
     Of a base whose whole text is not known only the first alternative is.
     """
     stated = scope.image.require_cuda
     if stated.value:
         return stated.value, Evidence(f"NVIDIA_REQUIRE_CUDA={stated.value}", stated.at), ()
-    found = image_cuda(scope, matrix)
-    if found is None or found.cuda.minor is None:
+    known, found = tagged(scope.image.ref, matrix), image_cuda(scope, matrix)
+    if known is not None and known.row.require_cuda:
+        text = known.row.require_cuda
+        fact = Evidence(f"{scope.image.ref} asks for {text}", "image tag")
+        return text, fact, tuple(known.row.source)
+    if found is None or found.cuda.minor is None or not _is_on_cuda_base(scope, known):
         return None
     wanted = two_parts(found.cuda)
     text = f"cuda>={wanted}"
@@ -104,6 +118,13 @@ def requirement(scope: Scope, matrix: Matrix) -> tuple[str, Evidence, tuple[str,
 
 
 _REST_UNKNOWN = "brand=?,driver=?"
+
+
+def _is_on_cuda_base(scope: Scope, known: Tagged | None) -> bool:
+    """Whether the requirement of NVIDIA's bases holds: not where only a tag names a CUDA."""
+    if known is None:
+        return scope.image.cuda.value is not None
+    return not known.row.base or known.row.base.startswith(CUDA_BASE)
 
 
 def satisfied(

@@ -11,7 +11,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
 from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.image_facts import tagged
+from doctor.rules.image_facts import CUDA_BASE, tagged
 from doctor.rules.settings import covering, holds, possible, settings
 from doctor.rules.software import Software, engine
 
@@ -91,7 +91,7 @@ def server_image_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not _has_own_libraries(case, matrix):
         raise NotApplicable("a Jetson that runs what is made for servers")
     image = tagged(case.scope.image.ref, matrix)
-    if image is None or image.row.vendor != "nvidia" or _CUDA_BASE in image.row.repository:
+    if image is None or image.row.vendor != "nvidia" or CUDA_BASE in image.row.repository:
         raise NotApplicable("no image of an engine for NVIDIA cards")
     apart = (m.claim.key for m in matrix.claims(image.row.engine, "platform"))
     if "jetson" in apart:
@@ -106,7 +106,6 @@ def server_image_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
     )
 
 
-_CUDA_BASE = "nvidia/cuda"
 _OF_JETSON = re.compile(r"igpu|l4t|jetson|jetpack|tegra|[-:.]r3\d\.")
 
 
