@@ -11,8 +11,10 @@ from doctor.rules import builds
 from doctor.rules.brought import torch_of_pin
 from doctor.rules.builds import CudaBuild
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.image_facts import image_cuda
 from doctor.rules.software import engine
 
+_DEVELOPMENT = "-devel"  # tags of images that hold the compiler
 _TAKES_WHAT_IS_HERE = ("--no-build-isolation", "setup.py", "use_existing_torch")
 
 
@@ -31,8 +33,7 @@ def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     torch = _fetched(case, matrix) or builds.torch_build(case, matrix)
     if torch is None:
         raise NotApplicable("no CUDA build of torch")
-    toolkits = case.facts.nvidia.toolkits.known("nvidia.toolkits")
-    compilers: list[Version] = [t.version for t in toolkits if t.nvcc and t.version is not None]
+    compilers = _compilers(case, matrix)
     if compilers and all(version.major != torch.cuda.major for version in compilers):
         have = ", ".join(map(str, compilers))
         yield Fault(
@@ -48,6 +49,16 @@ def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             severity=_if_built(case, matrix),
         )
+
+
+def _compilers(case: Case, matrix: Matrix) -> list[Version]:
+    """Versions of nvcc here; where an image for development builds, that of its CUDA."""
+    toolkits = case.facts.nvidia.toolkits
+    image = image_cuda(case.scope, matrix)
+    if not toolkits.is_known and image is not None and _DEVELOPMENT in case.scope.image.ref:
+        return [image.cuda]
+    known = toolkits.known("nvidia.toolkits")
+    return [t.version for t in known if t.nvcc and t.version is not None]
 
 
 def _fetched(case: Case, matrix: Matrix) -> CudaBuild | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from doctor.facts import Binary
+from doctor.facts import Binary, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import builds
@@ -25,9 +25,9 @@ _MAJOR_SONAME = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.
 _TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "torchcodec", "triton")
 
 
-def takes_system_cuda(matrix: Matrix, name: str) -> bool:
+def takes_system_cuda(matrix: Matrix, name: str, version: Version | None = None) -> bool:
     """Tell whether an engine or package takes CUDA's libraries from outside and brings none."""
-    return any(m.claim.value == "system" for m in matrix.claims(name, "cuda-libraries"))
+    return any(m.claim.value == "system" for m in matrix.claims(name, "cuda-libraries", version))
 
 
 def packaged_majors(case: Case, matrix: Matrix) -> set[int | None]:

@@ -32,7 +32,7 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         CTranslate2; TensorFlow's tested build configurations (rows in the matrix).
     """
     found = engine(case, matrix)
-    if not takes_system_cuda(matrix, found.name):
+    if not takes_system_cuda(matrix, found.name, found.version):
         raise NotApplicable(f"{found.name} brings its own CUDA libraries")
     build = _gpu_build(case, matrix, found)
     toolkits = case.facts.nvidia.toolkits
@@ -120,7 +120,7 @@ def host_of_an_older_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if decided or scope.torch.value or "torch" in scope.variants or scope.image.ref:
         raise NotApplicable("the driver or torch decides, or an image")
     build = builds.engine_build(case, matrix)
-    if build is None or takes_system_cuda(matrix, found.name):
+    if build is None or takes_system_cuda(matrix, found.name, found.version):
         raise NotApplicable("no build that brings its CUDA")
     toolkits = nvidia.toolkits.known("nvidia.toolkits")
     here = [t.version for t in toolkits if t.version is not None]

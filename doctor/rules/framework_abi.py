@@ -18,7 +18,7 @@ from doctor.rules.software import Software, admits, packages, software, torch_ve
 _TORCH_SYMBOLS = ("_ZN3c10", "_ZNK3c10", "_ZN2at", "_ZNK2at", "_ZN5torch", "_ZNK5torch", "_ZTVN")
 _SHOWN = 3
 # Wheels of release pages say in their label what they are for: "+cu12torch2.8cxx11abiTRUE".
-_LABEL = re.compile(r"torch(\d+\.\d+)")
+_LABEL = re.compile(r"torch(\d+\.\d+)(?:\.\d+)?(andhigher)?")
 _TORCH_IN_WORDS = re.compile(r"(?:py)?torch[ =]{1,3}(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE)
 _ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
@@ -61,7 +61,7 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     told = (Package(name) for name in case.scope.built_for if name not in known)
     for package in (*listed, *told):
         yield from _other_abi(case, matrix, package, torch)
-        spec, sources = _built_for(case, matrix, package)
+        spec, sources = _built_for(case, matrix, package, torch)
         if spec and admits(spec, torch) is False and not _fits_too(matrix, package, spec, torch):
             yield Fault(
                 f"{_named(package)} was built for torch{spec}; {torch} is here",
@@ -111,7 +111,9 @@ def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> 
             )
 
 
-def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple[str, ...]]:
+def _built_for(
+    case: Case, matrix: Matrix, package: Package, torch: Version
+) -> tuple[str, tuple[str, ...]]:
     """The torch that a distribution was compiled against as an exact specifier, or ""."""
     stated = case.scope.built_for.get(package.name, "").lower()
     if stated.startswith("torch"):
@@ -120,13 +122,19 @@ def _built_for(case: Case, matrix: Matrix, package: Package) -> tuple[str, tuple
     local = package.version.local if package.version is not None else ""
     labelled = _LABEL.search(local) or _LABEL.search(stated)
     if labelled is not None:
-        return f"=={labelled[1]}.*", ()
+        return f">={labelled[1]}" if labelled[2] else f"=={labelled[1]}.*", ()
     if package.name in _TRIO or not _is_extension(matrix, package.name):
         return "", ()
     found: Software = software(matrix, matrix.engine_packages[package.name], package.version)
-    specs = {row.pins.get("torch", "") for row in found.rows}
-    spec = specs.pop() if len(specs) == 1 else ""
-    return (spec, found.rows[0].source) if spec.startswith("==") else ("", ())
+    specs = [row.pins.get("torch", "") for row in found.rows]
+    if not specs or not all(spec.startswith("==") for spec in specs):
+        return "", ()
+    # Of a version that is stated loosely, the nearest; any that admits this torch is enough.
+    fitting = [spec for spec in specs if admits(spec, torch) is not False]
+    is_loose = package.version is None or not package.version.is_exact
+    if len(set(specs)) > 1 and not is_loose:
+        return "", ()
+    return (fitting or specs)[0], found.rows[0].source
 
 
 def _is_extension(matrix: Matrix, name: str) -> bool:
