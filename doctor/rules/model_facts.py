@@ -17,7 +17,7 @@ from doctor.rules.model_names import loosely_named
 _VARIANT = re.compile(
     r"[-_. ](awq|gptq|gguf|fp8|fp16|bf16|fp4|nvfp4|mxfp4|mxfp8|int4|int8|4bit|8bit|w4a16|w8a8|"
     r"bnb|autoround|unsloth|dynamic|quantized|marlin|hf|instruct|it|chat|base|"
-    r"i?q\d_k(_[a-z]+)?|i?q\d_(\d|[a-z]+)|ud|i1|\d+bit)(?=$|[-_. (])",
+    r"i?q\d_k(_[a-z]+)?|i?q\d_(\d|[a-z]+)|ud|i1|qat|\d+bits?)(?=$|[-_. (])",
     re.IGNORECASE,
 )
 _DATED = re.compile(r"-(?:v0\.\d|2[0-9]{3}|0[0-9]{3})$")
@@ -147,11 +147,14 @@ def known_model(matrix: Matrix, name: str) -> ModelRow | None:
 @lru_cache(maxsize=2048)
 def plain_name(name: str) -> str:
     """A model's name without owner, quantization and tuning: what fixes its shape."""
-    base = name.rpartition("/")[2].partition(" (")[0].lower().strip()
-    previous = ""
+    base = name.rpartition("/")[2].partition(" (")[0].lower().strip().removesuffix(".gguf")
+    # Ollama's library writes a size or a format behind a colon.
+    previous, base = "", base.replace(":", "-").removesuffix("-latest")
     while base != previous:
         previous, base = base, _VARIANT.sub("", _DATED.sub("", base))
-    return base.removeprefix("meta-").replace(" ", "-").replace("_", "-")
+    for maker in ("meta-", "c4ai-"):
+        base = base.removeprefix(maker)
+    return base.replace(" ", "-").replace("_", "-")
 
 
 def stated_size(name: str) -> float | None:

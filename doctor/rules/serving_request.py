@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import Device, seen
+from doctor.facts import Device, Workload, seen
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
@@ -13,8 +14,12 @@ from doctor.rules.engine import Case, Fault, Severity
 from doctor.rules.memory_need import Need, memory_evidence, ranks_of
 from doctor.rules.model_facts import argument, count, known_model, model_name
 from doctor.rules.placement import margin
+from doctor.sizing.known import known_model as sized_model
 from doctor.sizing.prediction import Fit, Prediction
 from doctor.sizing.workload import predict_workload
+
+# Number formats by which names of checkpoints differ from those of their models.
+_FORMAT = re.compile(r"awq|gptq|nvfp4|fp8|int8|int4|w4a16|w8a8|bnb")
 
 
 def request_exceeds(
@@ -109,4 +114,14 @@ def _predicted(case: Case, matrix: Matrix) -> Prediction | None:
             "tensor_parallel_size": ranks // (count(case, "pipeline_parallel_size") or 1),
         }
         work = replace(work, args=seen(stated, work.args.at))
-    return predict_workload(matrix, work, case.devices)
+    return predict_workload(matrix, _with_full_name(case, matrix, work), case.devices)
+
+
+def _with_full_name(case: Case, matrix: Matrix, work: Workload) -> Workload:
+    """The workload with the repository of a model that was named in short, and its format."""
+    name = model_name(case)
+    row = known_model(matrix, name)
+    if row is None or "/" not in row.repo or sized_model(matrix, name) is not None:
+        return work
+    full = "-".join((row.repo, *_FORMAT.findall(name.lower())))
+    return replace(work, args=seen({**(work.args.value or {}), "model": full}, work.args.at))
