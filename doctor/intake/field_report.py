@@ -15,6 +15,7 @@ from doctor.intake.merge import merge
 from doctor.intake.model_words import with_told
 from doctor.intake.quotes import building, in_log, plainly, quoted, started
 from doctor.intake.report_container import stated_container_engine
+from doctor.intake.report_drivers import with_told_drivers
 from doctor.intake.report_host import (
     stated_ascend,
     stated_host,
@@ -82,7 +83,7 @@ def read_field_report(data: Any) -> Facts:
     topology = report.text("topology")
     facts = Facts(
         host=stated_host(report, packages),
-        nvidia=stated_nvidia(report, packages),
+        nvidia=with_told_drivers(stated_nvidia(report, packages), report),
         ascend=stated_ascend(report, packages),
         rocm=stated_rocm(packages),
         devices=devices,

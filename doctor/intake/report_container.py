@@ -22,7 +22,11 @@ _NO_RUNTIME = re.compile(
     r"nvidia[- ](?:container[- ])?(?:runtime|toolkit)|nvidia-docker|runtime nvidia)|\bsnap\b|"
     r"\bnvidia(?:[- ]container)?[- ](?:runtime(?:class)?|toolkit) (?:is |was |has )?(?:not|never) "
     r"(?:been )?(?:installed|configured|registered|listed|set up|known|there|(?:the )?default)\b|"
-    r"\bnvidia-ctk\b[\w= -]{0,40} (?:was |is |has )?(?:not|never) (?:been )?(?:run|called)\b",
+    r"\bnvidia-ctk\b[\w= -]{0,40} (?:was |is |has )?(?:not|never) (?:been )?(?:run|called)\b|"
+    r"\b(?:docker|containerd|daemon|kubelet|engine) (?:was |is |has )?(?:not|never) (?:been )?"
+    r"restarted\b|\b(?:not|without|no|lacks?|never)\b(?: set| name| have| an?)* runtimeClassName\b|"
+    r"\bdevice[- ]plug-?in (?:is |was )?(?:not|never) (?:installed|deployed|running|there)\b|"
+    r"\b(?:no|without|missing|lacks?)\s(?:the\s|an?\s)?(?:nvidia\s)?device[- ]plug-?in\b",
     re.I,
 )
 _CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")

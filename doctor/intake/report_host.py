@@ -193,7 +193,7 @@ def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLib
         cuda=told or (own if is_cuda else None),
         searched=0,
     )
-    return seen((library,), "packages" if packages.compat else "env", partial=True)
+    return seen((library,), "env.LD_LIBRARY_PATH" if folder else "packages", partial=True)
 
 
 def _or_package(

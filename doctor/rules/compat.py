@@ -33,6 +33,8 @@ def verdict(
     None if too little is known.
     """
     row = matrix.forward_compat(library.cuda) if library.cuda else None
+    if library.version is None and _is_of_older_branch(library.cuda, driver, matrix):
+        return Compat.OLDER
     if driver is not None and library.version is not None:
         if library.version.older_than(driver) is True:
             return Compat.OLDER
@@ -45,6 +47,15 @@ def verdict(
     if False in answers:
         return Compat.CARD
     return None if None in answers or not answers or driver is None else Compat.ALLOWED
+
+
+def _is_of_older_branch(cuda: Version | None, driver: Version | None, matrix: Matrix) -> bool:
+    """Tell whether that CUDA came with a driver branch before the host's."""
+    toolkit = matrix.toolkit(two_parts(cuda)) if cuda is not None else None
+    if toolkit is None or driver is None or driver.major is None:
+        return False
+    own = toolkit.min_branch or int((toolkit.min_driver or "0").partition(".")[0])
+    return 0 < own < driver.major
 
 
 def _card_allowed(

@@ -167,14 +167,22 @@ def compat_library_older_than_driver(case: Case, matrix: Matrix) -> Iterator[Fau
     """
     library = _compat_in_use(case)
     driver = case.facts.nvidia.driver.known("nvidia.driver")
+    if library.version is None and case.facts.nvidia.libcuda.at == "packages":
+        raise NotApplicable("a package alone puts nothing on the loader's path")
     if verdict(library, driver, case.nvidia_devices, matrix) is Compat.OLDER:
         yield Fault(
-            message=f"libcuda {library.version} from {library.path} is found before the one "
+            message=f"libcuda {_named(library)} from {library.path} is found before the one "
             f"of driver {driver}, and is older",
             evidence=_facts(case, library),
             remedies=(_host_library_first(library),),
             sources=("https://docs.nvidia.com/deploy/cuda-compatibility/",),
+            # A folder on the path may be empty; only a file that was read has a version.
+            severity=None if library.version is not None else Severity.WARNING,
         )
+
+
+def _named(library: DriverLibrary) -> str:
+    return str(library.version) if library.version is not None else f"of CUDA {library.cuda}"
 
 
 def _compat_in_use(case: Case) -> DriverLibrary:

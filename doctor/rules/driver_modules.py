@@ -128,6 +128,8 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 cards.evidence(devices[0], matrix),
             ),
             remedies=(_load_or_install(case, is_installed=on_disk is not None),),
+            # Secure Boot is then the likelier cause, of which HST152 speaks.
+            severity=Severity.WARNING if stated and case.facts.host.secure_boot.value else None,
         )
 
 
