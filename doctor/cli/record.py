@@ -25,6 +25,7 @@ def command(folder: str, root: str, python: tuple[str, ...]) -> None:
     from doctor.examine import Sources, host_of, named_scopes
     from doctor.probes.collect import Options
     from doctor.probes.recording import record
+    from doctor.report.clean import clean_line
     from doctor.report.output import emit
 
     sources = Sources(root=root, pythons=python)
@@ -34,4 +35,5 @@ def command(folder: str, root: str, python: tuple[str, ...]) -> None:
         Options(pythons=python),
         lambda facts: named_scopes(sources, facts),
     )
-    emit(f"{folder} holds the recorded host; its facts are in {Path(folder, 'facts.json')}\n")
+    place = clean_line(folder, 4096)
+    emit(f"{place} holds the recorded host; its facts are in {Path(place, 'facts.json')}\n")

@@ -90,6 +90,11 @@ def find_image(client: DockerClient, ref: str) -> Image:
     """The image of that name in the engine; raises UsageError if it is not there."""
     import docker
 
+    no_image = UsageError(
+        f"{ref[:200]!r} is no image", "write NAME:TAG, NAME@sha256:..., or ./FILE"
+    )
+    if not ref.isascii():  # no name has such letters, and the library cannot send all of them
+        raise no_image
     with reported():
         try:
             return client.images.get(ref)
@@ -101,9 +106,7 @@ def find_image(client: DockerClient, ref: str) -> Image:
         except docker.errors.APIError as fault:
             if fault.status_code != 400:
                 raise
-            raise UsageError(
-                f"{ref[:200]!r} is no image", "write NAME:TAG, NAME@sha256:..., or ./FILE"
-            ) from None
+            raise no_image from None
 
 
 def config_of(image: Image, ref: str) -> ImageConfig:

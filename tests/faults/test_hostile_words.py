@@ -14,6 +14,7 @@ import pytest
 
 from doctor.cli.finite import Finite
 from doctor.cli.group import root
+from tests.faults.hostile_words import complaints
 
 SEED = int(os.environ.get("DOCTOR_SEED", "20261130"))
 
@@ -52,6 +53,13 @@ def test_two_of_them_for_each_word(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_all_of_them_for_each_word(name: str, tmp_path: Path) -> None:
     assert _wrong(tmp_path, 1000, name) == []
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ["\x1b[31mred", "\u202eabc", "a\nb"])
+def test_a_folder_that_was_written_is_named_in_plain_letters(name: str, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    assert complaints(["record", name], tmp_path) == []
 
 
 def _options(name: str) -> list[click.Parameter]:

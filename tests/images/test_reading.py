@@ -13,11 +13,13 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from doctor.errors import UsageError
 from doctor.facts import Missing
+from doctor.images.engine import find_image
 from doctor.images.host import ImageHost
 from doctor.images.reading import read_image
 from tests.images.written import Layer, save, system
@@ -259,3 +261,9 @@ def test_host_never_raises_for_odd_paths(tmp_path: Path) -> None:
             host.stat(path)
             host.local_path(path)
             host.link(path)
+
+
+@pytest.mark.parametrize("name", ["\udcff", "🦙", "vllm:\u202ev1"])
+def test_a_name_that_no_image_can_have_is_asked_of_nobody(name: str) -> None:
+    with pytest.raises(UsageError, match="is no image"):
+        find_image(cast(Any, None), name)
