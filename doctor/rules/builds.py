@@ -233,7 +233,8 @@ def _is_released(found: Software) -> bool:
 def _is_plain_release(found: Software) -> bool:
     """A final version between releases that are listed: the list of old ones has gaps."""
     version = found.version
-    is_early = version is not None and version.is_prerelease and found.name == "torch"
+    has_several = found.name == "torch" or any(row.variants for row in found.rows)
+    is_early = version is not None and version.is_prerelease and has_several
     if version is None or not version.is_exact or is_early:
         return False
     return found.is_public_build and not found.beyond and len(found.rows) > 1

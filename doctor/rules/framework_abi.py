@@ -22,7 +22,13 @@ _LABEL = re.compile(r"torch(\d+\.\d+)(?:\.\d+)?(andhigher)?")
 _TORCH_IN_WORDS = re.compile(r"(?:py)?torch[ =]{1,3}(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE)
 _ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
-EXTENSIONS = ("xformers", "flash-attn", "sgl-kernel", "vllm-flash-attn", "auto-gptq")
+EXTENSIONS = (
+    "xformers",
+    "flash-attn",
+    "sgl-kernel",
+    "vllm-flash-attn",
+    "autoawq-kernels",
+)
 
 
 def _reinstall(name: str, torch: Version | None) -> Remedy:
