@@ -105,6 +105,10 @@ def _is_count(number: str, name: str) -> bool:
     return is_short or bool(re.match(r"[a-z]{2,8}[ -]?\d{2}|[a-z]\d{2}", name, re.I))
 
 
+# A MIG profile: so many slices of the processors, and its share of the memory.
+_SLICE = re.compile(r"(?<![a-z0-9])\d{1,2}g\.(\d{1,3})gb(?![a-z0-9])", re.I)
+
+
 def _is_named(name: str) -> bool:
     """Tell whether this is more than the beginning of a name: "R" and "GT" of "RX 580" are not."""
     return bool(re.search(r"\d|[a-z]{4}", name, re.I)) and not name.lower().endswith("tegra")
@@ -116,7 +120,10 @@ def _singular(name: str) -> str:
 
 
 def memory_in(name: str) -> int | None:
-    """MiB that a name states for one card ("A100-80G", "2080 Ti 22GB"); None if it does not."""
+    """MiB that a name states for one card ("A100-80G", "MIG 1g.10gb"); None if it does not."""
+    slices = {int(size) for size in _SLICE.findall(name)}
+    if len(slices) == 1:
+        return slices.pop() * 1024
     if _NOT_OF_CARD.search(name):
         return None
     sizes = {int(size) for size in _MEMORY.findall(name.replace("_", " "))}

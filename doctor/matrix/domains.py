@@ -110,6 +110,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "splits": ("engine",),
     "placements": ("engine",),
     "margins": ("key",),
+    "named_memory": ("vendor", "sizes"),
     "scaled": ("owner", "suffix"),
     "library": ("default",),
     "targets": ("key",),

@@ -161,6 +161,14 @@ class CardTotal(Row, frozen=True, kw_only=True):
     share: float = 0.0
 
 
+class NamedMemory(Row, frozen=True, kw_only=True):
+    """The memory of products whose rows are not in `gpus`: sizes in GiB by words of their names."""
+
+    vendor: str
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+
+
 class Residual(Row, frozen=True, kw_only=True):
     """How far a predicted pool may be off, by kind of workload: what decides "uncertain".
 
@@ -225,6 +233,7 @@ class MemoryDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     placements: tuple[Placement, ...] = ()
     margins: tuple[Margin, ...] = ()
     card_totals: tuple[CardTotal, ...] = ()
+    named_memory: tuple[NamedMemory, ...] = ()
     residuals: tuple[Residual, ...] = ()
     traits: tuple[Traits, ...] = ()
     thumbs: tuple[Thumb, ...] = ()

@@ -210,11 +210,30 @@ def total_gib(device: Device, matrix: Matrix) -> tuple[float | None, bool]:
 
 def nominal_gib(device: Device, matrix: Matrix) -> tuple[float, ...]:
     """The sizes in GiB that a device of that name comes in; () if one of them is not known."""
+    if device.vendor == "nvidia":
+        sizes = {row.memory_gb for row in matrix.gpus_matching(device)}
+        return () if None in sizes else tuple(sorted(size for size in sizes if size))
     if device.vendor == "ascend":
         chip = matrix.npu(device.name.value or "", device.soc.value or "")
-        return tuple(size / 1024 for size in chip.memory_mib) if chip is not None else ()
-    sizes = {row.memory_gb for row in matrix.gpus_matching(device)}
-    return () if None in sizes else tuple(sorted(size for size in sizes if size))
+        if chip is not None:
+            return tuple(size / 1024 for size in chip.memory_mib)
+    return tuple(map(float, _named_gib(device, matrix)))
+
+
+def _named_gib(device: Device, matrix: Matrix) -> tuple[int, ...]:
+    """The sizes of the product with the longest name that the device's name holds."""
+    words = _WORD.findall((device.name.value or "").lower())
+    found: tuple[int, tuple[int, ...]] = (0, ())
+    for row in matrix.memory.named_memory:
+        for name in row.names if row.vendor == device.vendor else ():
+            wanted = _WORD.findall(name)
+            spans = range(len(words) - len(wanted) + 1)
+            if len(wanted) > found[0] and any(words[i : i + len(wanted)] == wanted for i in spans):
+                found = (len(wanted), row.sizes)
+    return found[1]
+
+
+_WORD = re.compile(r"[a-z]+|\d+")
 
 
 def memory_evidence(case: Case, need: Need, device: Device, size: float) -> tuple[Evidence, ...]:

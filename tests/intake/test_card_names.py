@@ -202,7 +202,7 @@ def test_the_generation_of_an_ascend_name(name: str, generation: str) -> None:
         ("A100-80G", 80),
         ("2080 Ti 22G", 22),
         ("RTX 4090 (48GB)", 48),
-        ("A100-SXM4-80GB MIG 3g.40gb", None),
+        ("A100-SXM4-80GB MIG 3g.40gb", 40),
         ("8x H100 640GB total", None),
         ("GTX 1080", None),
     ],
