@@ -28,6 +28,7 @@ class Held:
     of_torch: bool = False
     is_any: bool = False  # what any wheel holds that it may be
 
+
 def held(case: Case, matrix: Matrix, found: Software, uses_torch: bool) -> Held:
     """Targets of the code here: as read, else by the name of the build, its image or torch's wheel.
 

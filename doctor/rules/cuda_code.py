@@ -15,7 +15,7 @@ from doctor.facts import (
     Version,
 )
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import Matrix
+from doctor.matrix import Matrix, capability_matches
 from doctor.matrix.model import Release, Variant
 from doctor.rules import cards
 from doctor.rules.builds import holds_no_cuda
@@ -84,7 +84,7 @@ def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> It
         evidence=(cards.evidence(device, matrix), holder.evidence),
         remedies=_builds_for(case, matrix, holder, card),
         sources=holder.sources,
-        severity=_severity(case, matrix, holder),
+        severity=_severity(case, matrix, holder, card),
     )
 
 
@@ -95,12 +95,28 @@ def _is_refused(case: Case, matrix: Matrix, card: ComputeCapability) -> bool:
         return False
 
 
-def _severity(case: Case, matrix: Matrix, holder: Holder) -> Severity | None:
-    """What is optional can be missed; beside a nightly torch the rest is often built locally."""
+def _severity(
+    case: Case, matrix: Matrix, holder: Holder, card: ComputeCapability
+) -> Severity | None:
+    """What is optional can be missed; of a version with several builds one is only assumed.
+
+    Beside a nightly torch the rest is often built locally.
+    """
     torch = case.scope.torch.value
-    is_local = torch is not None and torch.version.is_prerelease
-    is_local = is_local or _is_source_tree(matrix, holder, case)
-    return Severity.WARNING if (holder.is_assumed and is_local) or not holder.is_core else None
+    is_other = torch is not None and torch.version.is_prerelease
+    is_other = is_other or _is_source_tree(matrix, holder, case)
+    is_other = is_other or _has_other_wheels(matrix, holder, card)
+    return Severity.WARNING if (holder.is_assumed and is_other) or not holder.is_core else None
+
+
+def _has_other_wheels(matrix: Matrix, holder: Holder, card: ComputeCapability) -> bool:
+    """Tell whether the matrix says only with a warning that this release lacks the card."""
+    claims = matrix.claims(holder.name, "capability-unsupported", holder.version)
+    return any(
+        match.claim.data.get("level") == "warning"
+        and capability_matches(match.claim.when.get("capability", ""), card)
+        for match in claims
+    )
 
 
 def _is_source_tree(matrix: Matrix, holder: Holder, case: Case) -> bool:

@@ -1,10 +1,10 @@
-"""Is a card older than anything that the toolkit of a build compiles for?"""
+"""Is a card older, or newer, than anything that the toolkit of a build compiles for?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.facts import CodeTarget, ComputeCapability, Device, Missing, MissingFact
+from doctor.facts import CodeTarget, ComputeCapability, Device, Missing, MissingFact, Version
 from doctor.findings import Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import CompilerTargets
@@ -13,6 +13,7 @@ from doctor.rules.builds import CudaBuild, engine_build, image_build, torch_buil
 from doctor.rules.cuda_level import two_parts
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import holders
+from doctor.rules.software import engine
 
 
 @rule("CUD106", cause="cc-not-in-binary", severity=Severity.ERROR)
@@ -82,4 +83,65 @@ def _fault(
     )
 
 
-RULES: tuple[Rule, ...] = (toolkit_without_card,)
+@rule("CUD108", cause="cc-not-in-binary", severity=Severity.WARNING)
+def image_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A PyTorch program runs in an image whose CUDA is older than the card.
+
+    What: the CUDA version of the image against the newest target of that toolkit's compiler,
+        for engines that run on PyTorch and whose torch is not known.
+    Why: who writes such an image takes the torch of its CUDA; that one holds no code for a
+        card of a later major, and warns "is not compatible with the current PyTorch
+        installation" before the first kernel fails.
+    How to fix: an image and a torch for a CUDA that knows the card.
+    Silent when: the code of any build is known, for then that is judged; a torch for a newer
+        CUDA in an older image is possible, so this is a warning.
+    Sources: nvcc of each toolkit (rows in the matrix).
+    """
+    case.need_vendor("nvidia")
+    build = image_build(case, matrix)
+    if build is None or not _runs_on_torch(case, matrix):
+        raise NotApplicable("no image of a PyTorch program states its CUDA version")
+    if holders(case, matrix) or case.scope.torch.is_known or case.scope.package("torch"):
+        raise NotApplicable("its torch is known")
+    row = _at_least(matrix, build)
+    newest = max(map(_capability, row.targets))
+    for device in cards.distinct(case.nvidia_devices):
+        card = cards.need_capability(device, matrix)
+        if card.major > newest.major:
+            yield _newer(matrix, build, device, (card, newest), row.source)
+
+
+def _runs_on_torch(case: Case, matrix: Matrix) -> bool:
+    found = engine(case, matrix)
+    return found.name == "torch" or any("torch" in row.pins for row in found.rows)
+
+
+def _at_least(matrix: Matrix, build: CudaBuild) -> CompilerTargets:
+    """The compiler of that CUDA, or the next newer one that was read: it ends no earlier."""
+    own = two_parts(build.cuda).low
+    rows = [row for row in matrix.compilers_of(build.cuda.major) if row.targets]
+    newer = [row for row in rows if Version(row.cuda).low >= own]
+    if not newer:
+        raise MissingFact(f"targets of CUDA {build.cuda}", Missing.NOT_STATED)
+    return min(newer, key=lambda row: Version(row.cuda).low)
+
+
+def _newer(
+    matrix: Matrix,
+    build: CudaBuild,
+    device: Device,
+    pair: tuple[ComputeCapability, ComputeCapability],
+    sources: tuple[str, ...],
+) -> Fault:
+    card, newest = pair
+    return Fault(
+        message=f"{build.label} is of CUDA {build.cuda}, whose compiler ends at compute "
+        f"capability {newest.major}.x; {cards.label(device, matrix)} has {card}",
+        evidence=(build.evidence, cards.evidence(device, matrix)),
+        remedies=(Remedy(f"an image and a torch for a CUDA that knows {card.sm}"),),
+        sources=(*sources, *build.sources),
+        subject=device.id,
+    )
+
+
+RULES: tuple[Rule, ...] = (toolkit_without_card, image_before_card)

@@ -73,14 +73,27 @@ def _chosen_backends(case: Case) -> list[tuple[str, str]]:
 
 
 def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:
-    """The engine, if claims of it speak of the thing; else the package beside it that brings it."""
+    """The engine, if claims of it speak of the thing; else the package that brings it.
+
+    That is one beside the engine, else one that a release which it may be requires.
+    """
     found = engine(case, matrix)
     if _names(matrix.claims(found.name, kind), name):
         return found
     for package in packages(case):
         if package.name != found.name and _names(matrix.claims(package.name, kind), name):
             return software(matrix, package.name, package.version, case.scope.packages.at)
+    for required in _required(matrix, found):
+        if _names(matrix.claims(required, kind), name):
+            return software(matrix, required, None, found.at)
     return found
+
+
+def _required(matrix: Matrix, found: Software) -> tuple[str, ...]:
+    """Packages that releases which the engine may be require, those of the newest first."""
+    domain = matrix.engine(found.name)
+    rows = found.rows or (domain.releases if domain else ())
+    return tuple(dict.fromkeys(name for row in rows for name in row.pins))
 
 
 def _names(claims: Iterable[ClaimMatch], name: str) -> bool:
