@@ -15,6 +15,7 @@ from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import TORCH_ENGINES
 from doctor.rules.host_libc import distribution
+from doctor.rules.libc_floors import of_program
 from doctor.rules.settings import Setting, covering, holds, settings
 from doctor.rules.software import Software, engine, packages
 
@@ -93,7 +94,7 @@ def _by_binaries(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
-    own = covering(matrix, found, "isa") or matrix.claims("cpu", "isa-program", key=found.name)
+    own = covering(matrix, found, "isa") or of_program(matrix, found.name, "isa-program")
     claims = [m for m in own if m.claim.value == "required"]
     setting = _implied(case, matrix, settings(case, matrix)[0])
     states = [(match, holds(match.claim, setting)) for match in claims]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact, Package, Version
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix import Matrix
 from doctor.matrix.catalogue import Distro
-from doctor.matrix.model import Release
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.settings import covering, holds, settings
-from doctor.rules.software import Software, engine, software
+from doctor.rules.libc_floors import Floor, floors_of_program, floors_of_software
+from doctor.rules.settings import covering
+from doctor.rules.software import Software, engine, packages, software
 
 _SYMBOL = re.compile(r"GLIBC_\d\.\d{1,3}(?:\.\d{1,3})?")
 _MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
@@ -69,7 +69,7 @@ def _need_floors(case: Case, matrix: Matrix, have: Version) -> None:
     if any(binary.glibc is not None for binary in case.scope.binaries.value or ()):
         return
     for found in _known_software(case, matrix):
-        if found.version is None or any(_of_software(case, matrix, found)):
+        if found.version is None or any(floors_of_software(case, matrix, found)):
             continue
         above = _next_floor(matrix, found)
         if above is not None and have.older_than(above) is True:
@@ -86,17 +86,6 @@ def _next_floor(matrix: Matrix, found: Software) -> Version | None:
         if row.min_glibc and version.newer_than(found.version) is True
     ]
     return Version(min(newer, key=lambda pair: pair[0].low)[1] or "") if newer else None
-
-
-@dataclass(frozen=True)
-class Floor:
-    """How new a glibc something needs; not certain if its version is only guessed."""
-
-    name: str
-    needed: Version
-    fact: Evidence
-    sources: tuple[str, ...] = ()
-    is_certain: bool = True
 
 
 def _need_linux(case: Case) -> None:
@@ -152,8 +141,21 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
         if floor is not None:
             fact = Evidence(f"{package.name} is tagged {package.tags[0]}", package.location)
             yield Floor(f"{package.name} {package.version or ''}".strip(), floor, fact)
-    for found in _known_software(case, matrix):
-        yield from _of_software(case, matrix, found)
+    main = tuple(_known_software(case, matrix))
+    for found in main:
+        yield from floors_of_software(case, matrix, found)
+        yield from floors_of_program(case, matrix, found)
+    yield from _of_others(case, matrix, {found.name for found in main})
+
+
+def _of_others(case: Case, matrix: Matrix, main: set[str]) -> Iterator[Floor]:
+    """What stands beside the engine may have been compiled here, or be left unused."""
+    for package in packages(case):
+        name = matrix.canonical(package.name)
+        if name is not None and name not in main and package.version is not None:
+            found = software(matrix, name, package.version, case.scope.packages.at)
+            floors = () if found.beyond else floors_of_software(case, matrix, found)
+            yield from (replace(floor, is_certain=False) for floor in floors)
 
 
 def _stem(path: str) -> str:
@@ -185,54 +187,6 @@ def _known_software(case: Case, matrix: Matrix) -> Iterator[Software]:
         return
     if found.name != "torch":
         yield found
-
-
-def _of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]:
-    """The floor of a release: symbols measured in its files before the tag on them.
-
-    Where the version is not known, that of the newest one: no later one will be lower.
-    """
-    if found.version is None:
-        domain = matrix.engine(found.name)
-        newest = next((row for row in (domain.releases if domain else ()) if row.min_glibc), None)
-        if newest is not None:
-            floor = _row_floor(found, newest, is_certain=False)
-            yield replace(floor, name=f"the newest {found.name} ({newest.version})")
-        return
-    if found.beyond:
-        raise found.unknown()
-    setting = settings(case, matrix)[0]
-    for match in _symbols_first(covering(matrix, found, "libc")):
-        value, state = Version.maybe(match.claim.value), holds(match.claim, setting)
-        if value is not None and state is not False and not match.extrapolated:
-            fact = Evidence(f"{found.label} is built for glibc {value}", found.at)
-            sure = state is True and not match.claim.data.get("spare")
-            yield Floor(found.label, value, fact, tuple(match.claim.source), sure)
-            return
-    rows = _for_python(case, found.rows)
-    known = [row for row in rows if row.min_glibc]
-    if known and len(known) == len(rows):
-        lowest = min(known, key=lambda row: Version(row.min_glibc or "").low)
-        yield _row_floor(found, lowest, is_certain=found.version.is_exact)
-
-
-def _for_python(case: Case, rows: tuple[Release, ...]) -> tuple[Release, ...]:
-    """Of several releases those that have a wheel for this Python; all if none lists it."""
-    python = case.scope.python.value
-    if python is None or len(rows) < 2:
-        return rows
-    tag = f"cp{python.version.major}{python.version.minor}"
-    return tuple(row for row in rows if tag in row.pythons) or rows
-
-
-def _symbols_first(matches: list[ClaimMatch]) -> list[ClaimMatch]:
-    return sorted(matches, key=lambda match: match.claim.key != "symbols")
-
-
-def _row_floor(found: Software, row: Release, is_certain: bool) -> Floor:
-    needed = Version(row.min_glibc or "")
-    fact = Evidence(f"{found.name} {row.version} is built for glibc {needed}", found.at)
-    return Floor(f"{found.name} {row.version}", needed, fact, tuple(row.source), is_certain)
 
 
 def _remedies(case: Case, matrix: Matrix, have: Version) -> tuple[Remedy, ...]:

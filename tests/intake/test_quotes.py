@@ -54,7 +54,7 @@ def test_what_the_report_itself_states_comes_first() -> None:
         "I looked at /dev/nvidia0 and it is there",
         "export CUDA_VISIBLE_DEVICES=1 makes no difference",
         "gcc is too old they say, 7.5 or so",
-        "docker info shows no nvidia runtime",
+        "docker was installed as the manual says, with its runtimes",
         "set LD_LIBRARY_PATH to /usr/lib",
     ],
 )
@@ -64,6 +64,11 @@ def test_prose_is_no_output(note: str) -> None:
     assert not facts.host.packages.is_known
     assert not facts.scopes[0].env.is_known
     assert not facts.container_engine.is_known
+
+
+def test_a_sentence_may_say_that_a_runtime_is_missing() -> None:
+    facts = read_field_report({"engine": "vllm", "notes": ["docker info shows no nvidia runtime"]})
+    assert facts.container_engine.known("container_engine").runtimes.value == ("runc",)
 
 
 @pytest.mark.parametrize(

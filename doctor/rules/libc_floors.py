@@ -1,0 +1,106 @@
+"""How new a C library a release of the matrix needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from doctor.facts import Version
+from doctor.findings import Evidence
+from doctor.matrix import ClaimMatch, Matrix
+from doctor.matrix.model import Release
+from doctor.rules.engine import Case
+from doctor.rules.settings import covering, holds, settings
+from doctor.rules.software import Software
+
+_SIGNS = re.compile(r"[-_. ]")
+
+
+@dataclass(frozen=True)
+class Floor:
+    """How new a glibc something needs; not certain if its version is only guessed."""
+
+    name: str
+    needed: Version
+    fact: Evidence
+    sources: tuple[str, ...] = ()
+    is_certain: bool = True
+
+
+def floors_of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]:
+    """The floor of a release: symbols measured in its files before the tag on them.
+
+    Where the version is not known, that of the newest one: no later one will be lower.
+    """
+    if found.version is None:
+        domain = matrix.engine(found.name)
+        newest = next((row for row in (domain.releases if domain else ()) if row.min_glibc), None)
+        if newest is not None:
+            floor = _row_floor(found, newest, is_certain=False)
+            yield replace(floor, name=f"the newest {found.name} ({newest.version})")
+        else:
+            yield from _of_newest_claim(case, matrix, found)
+        return
+    if found.beyond:
+        raise found.unknown()
+    setting = settings(case, matrix)[0]
+    for match in _symbols_first(covering(matrix, found, "libc")):
+        value, state = Version.maybe(match.claim.value), holds(match.claim, setting)
+        if value is not None and state is not False and not match.extrapolated:
+            fact = Evidence(f"{found.label} is built for glibc {value}", found.at)
+            sure = state is True and not match.claim.data.get("spare")
+            yield Floor(found.label, value, fact, tuple(match.claim.source), sure)
+            return
+    rows = _for_python(case, found.rows)
+    known = [row for row in rows if row.min_glibc]
+    if known and len(known) == len(rows):
+        lowest = min(known, key=lambda row: Version(row.min_glibc or "").low)
+        yield _row_floor(found, lowest, is_certain=found.version.is_exact)
+
+
+def _of_newest_claim(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]:
+    """The floor that is stated for the newest releases, of an engine whose rows tell none."""
+    setting = settings(case, matrix)[0]
+    for match in matrix.claims(found.name, "libc"):
+        claim, value = match.claim, Version.maybe(match.claim.value)
+        is_last = value is not None and bool(claim.since) and not claim.until
+        if value is not None and is_last and holds(claim, setting) is not False:
+            fact = Evidence(f"{found.name} {claim.since} and newer need glibc {value}", found.at)
+            name = f"the newest {found.name}"
+            yield Floor(name, value, fact, tuple(claim.source), is_certain=False)
+
+
+def _for_python(case: Case, rows: tuple[Release, ...]) -> tuple[Release, ...]:
+    """Of several releases those that have a wheel for this Python; all if none lists it."""
+    python = case.scope.python.value
+    if python is None or len(rows) < 2:
+        return rows
+    tag = f"cp{python.version.major}{python.version.minor}"
+    return tuple(row for row in rows if tag in row.pythons) or rows
+
+
+def _symbols_first(matches: list[ClaimMatch]) -> list[ClaimMatch]:
+    return sorted(matches, key=lambda match: match.claim.key != "symbols")
+
+
+def _row_floor(found: Software, row: Release, is_certain: bool) -> Floor:
+    needed = Version(row.min_glibc or "")
+    fact = Evidence(f"{found.name} {row.version} is built for glibc {needed}", found.at)
+    return Floor(f"{found.name} {row.version}", needed, fact, tuple(row.source), is_certain)
+
+
+def floors_of_program(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]:
+    """The floor of a program that comes ready made and has no rows of its own."""
+    setting = settings(case, matrix)[0]
+    for match in of_program(matrix, found.name, "libc-program"):
+        if holds(match.claim, setting) is not False:
+            fact = Evidence(f"{found.label} is built for glibc {match.claim.value}", found.at)
+            needed = Version(match.claim.value)
+            yield Floor(found.label, needed, fact, tuple(match.claim.source), is_certain=False)
+
+
+def of_program(matrix: Matrix, name: str, kind: str) -> list[ClaimMatch]:
+    """Claims of programs without a domain: people write their names with and without signs."""
+    plain = _SIGNS.sub("", name.lower())
+    return [m for m in matrix.claims("cpu", kind) if _SIGNS.sub("", m.claim.key) == plain]
