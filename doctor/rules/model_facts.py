@@ -21,7 +21,9 @@ _VARIANT = re.compile(
     re.IGNORECASE,
 )
 _DATED = re.compile(r"-(?:v0\.\d|2[0-9]{3}|0[0-9]{3})$")
-_SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?b(?![a-z0-9])", re.IGNORECASE)
+_SIZE = re.compile(
+    r"(?:(?<![\w.])|(?<=[a-z]{4}))(\d{1,4}(?:\.\d{1,3})?)\s?b(?![a-z0-9])", re.IGNORECASE
+)
 # Tokens, bytes and heads stay below this; what is above was not meant as a figure.
 _LARGEST = 10**15
 _EXPERTS = re.compile(r"(?<![\w.])(\d{1,3})x(\d{1,3}(?:\.\d{1,3})?)b(?![a-z0-9])", re.IGNORECASE)

@@ -133,9 +133,17 @@ def _whole(value: object) -> int | None:
 
 
 def _is_padded(row: ModelRow, name: str) -> bool:
-    """Tell whether the maker pads what it quantizes, and this may be the maker's own."""
-    owner = name.rpartition("/")[0].rpartition("/")[2].lower()
-    return row.padded and owner in ("", row.repo.partition("/")[0].lower())
+    """Tell whether the maker pads what it quantizes, and this may be the maker's own.
+
+    A folder or a library may hold it under the maker's name; what was tuned has another.
+    """
+    owner, _, base = name.lower().rpartition("/")
+    maker, _, published = row.repo.lower().partition("/")
+    if not row.padded or owner.rpartition("/")[2] == maker:
+        return row.padded
+    is_here = not owner or name.startswith(("/", ".", "~"))
+    named = re.fullmatch(re.escape(published) + r"-(?:awq|gptq-int[48])", base)
+    return is_here and named is not None
 
 
 RULES: tuple[Rule, ...] = (groups_cut_by_ranks,)

@@ -66,7 +66,7 @@ def _exceeds(need: Need, room: float, matrix: Matrix) -> bool:
 
 def _fills(need: Need, size: float, matrix: Matrix, share: str = "nearly-full") -> bool:
     """Published weights that leave nothing, or nearly nothing, of the size to all else."""
-    return need.is_published and need.gib > size * margin(matrix, share)
+    return (need.is_published or need.is_exact) and need.gib > size * margin(matrix, share)
 
 
 @rule("SRV101", cause="insufficient-memory-weights", severity=Severity.ERROR)

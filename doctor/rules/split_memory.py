@@ -30,7 +30,7 @@ def weights_exceed_host_and_devices(case: Case, matrix: Matrix) -> Iterator[Faul
         llama.cpp reads the file again and again from disk, or is killed where it may not map it.
     How to fix: a format of fewer bits, a smaller model, or more memory.
     Silent when: memory, or size or format of the model are not known. An error for Ollama,
-        and where mapping is turned off, unless the devices are only taken to be one desktop card.
+        and where mapping is turned off, unless the devices are only taken to be one usual card.
     Sources: ollama/ollama server/sched.go; llama.cpp documentation of --no-mmap and --mlock.
     """
     name = engine_name(case, matrix)
@@ -41,14 +41,14 @@ def weights_exceed_host_and_devices(case: Case, matrix: Matrix) -> Iterator[Faul
     memory = host.memory_mib if host.memory_mib.is_known else host.memory_available_mib
     ram = (memory.known("host.memory_mib") + (host.swap_mib.value or 0)) / 1024
     is_told = case.facts.devices.is_known or case.facts.devices.is_absent
-    own = _device_memory(case, matrix) if is_told else margin(matrix, "largest-desktop-card-gib")
+    own = _device_memory(case, matrix) if is_told else margin(matrix, "unstated-card-gib")
     if need <= ram + own:
         return
     is_refused = name == "ollama" or any(_is_on(case, flag) for flag in ("no_mmap", "mlock"))
     is_refused = is_refused and is_told
     yield Fault(
         f"{model_name(case)} takes at least {need:.0f} GiB; the host has {ram:.0f} GiB and its "
-        f"devices {'' if is_told else 'at most '}{own:.0f}",
+        f"devices {'' if is_told else 'perhaps '}{own:.0f}",
         evidence=(
             Evidence(f"weights of at least {need:.1f} GiB", argument(case, "model")[1]),
             Evidence(f"memory {ram:.0f} GiB", memory.at),
