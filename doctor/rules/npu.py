@@ -11,7 +11,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.image_facts import known_image
+from doctor.rules.image_facts import known_image, tagged
 from doctor.rules.npus import ascend_devices, label
 from doctor.rules.settings import applicable, covering, settings
 from doctor.rules.software import Software, admits, engine_name, software
@@ -30,8 +30,11 @@ def cann_version(case: Case, matrix: Matrix) -> tuple[Version | None, str]:
     stated = case.facts.ascend.cann
     if stated.value is not None and is_of_scope(case, stated):
         return stated.value, stated.at
-    name = engine_name(case, matrix)
     image = case.scope.image.ref
+    base = tagged(image, matrix)
+    if base is not None and base.row.engine == "cann":
+        return Version.maybe(base.words.get("version", "")), "image"
+    name = engine_name(case, matrix)
     if not image or name not in ASCEND_ENGINES or name not in image:
         return None, ""
     from doctor.rules.software import engine

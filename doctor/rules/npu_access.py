@@ -28,6 +28,10 @@ _ABSENT = re.compile(
     r"\b(?:no|without|missing|lacks)\s+(?:the\s+)?(?:(?:--device|-v|--volume|--mount)[ =])?"
     r"((?:/dev/|/usr/local/Ascend/|/usr/local/dcmi)\S*)"
 )
+_UNMOUNTED = re.compile(
+    r"((?:/dev/(?:davinci|devmm_svm|hisi_hdc)|/usr/local/(?:Ascend/driver|dcmi))\S*) "
+    r"(?:(?:is|are|was|were) )?(?:not|never) (?:been )?(?:passed|mounted|mapped|there|bound)"
+)
 _NODE = re.compile(r"/dev/(?:davinci|devmm_svm|hisi_hdc)\w*|/usr/local/(?:Ascend/driver|dcmi)\S*|"
                    r"libascend_hal\.so|libdrvdsmi_host\.so")  # fmt: skip
 _MODE = re.compile(r"\bmode\s*0?([0-7]{3})\b|\b0?([0-7]{3}) (?:\d+|\w+):(?:\d+|\w+)", re.IGNORECASE)
@@ -95,7 +99,7 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_ascend(case, matrix)
     runtime = case.scope.runtime.value or ""
     mounts = case.scope.mounts
-    said = [*_ABSENT.findall(runtime), *missed(case, _NODE)]
+    said = [*_ABSENT.findall(runtime), *_UNMOUNTED.findall(runtime), *missed(case, _NODE)]
     if said:
         yield _lacking(case, [text.rstrip(".,;)") for text in said], ())
         return

@@ -119,6 +119,40 @@ def _has_own_libraries(case: Case, matrix: Matrix) -> bool:
     )
 
 
+@rule("HST198", cause="jetson-specific", severity=Severity.ERROR)
+def image_of_another_l4t(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The image is made for another release of L4T than the Jetson has.
+
+    What: the L4T that the image's tag names (r36.2.0) against the one of the system, or those
+        of its JetPack.
+    Why: the driver and, before L4T 34, CUDA itself come from the system into the container;
+        those of another generation do not fit: CUDA gives an initialization error.
+    How to fix: the tag for the L4T at hand, or flash the JetPack that the image asks for.
+    Silent when: the tag names no L4T, or one of the same JetPack.
+    Sources: jetson-containers issues 149 and 353 (rows in the matrix).
+    """
+    named = _L4T.search(case.scope.image.ref.rpartition(":")[2])
+    if named is None:
+        raise NotApplicable("the image names no L4T")
+    rows = [m.claim for m in matrix.claims(DRIVER_DOMAIN, "jetson-l4t")]
+    host = case.facts.host
+    jetpack = str(host.jetpack.value.major) if host.jetpack.value else ""
+    l4t = str(host.l4t.known("host.l4t").major) if not jetpack else ""
+    own = next((r for r in rows if r.key == jetpack or l4t in r.value.split("|")), None)
+    if own is not None and named[1] not in own.value.split("|"):
+        at = host.jetpack.at or host.l4t.at
+        yield Fault(
+            f"the image is made for L4T {named[1]}, and JetPack {own.key} has L4T "
+            + own.value.replace("|", " or "),
+            evidence=(Evidence(case.scope.image.ref, "image"), Evidence(f"JetPack {own.key}", at)),
+            remedies=(Remedy("use the image's tag for this L4T, or flash the other JetPack"),),
+            sources=tuple(own.source),
+        )
+
+
+_L4T = re.compile(r"(?:^|[-_.])r(3\d)\.\d")
+
+
 @rule("HST132", cause="arch-wheel-missing", severity=Severity.ERROR)
 def engine_not_made_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The engine's project makes no build for this operating system, or for this version of it.
@@ -173,6 +207,7 @@ def _older_system(
 
 
 RULES: tuple[Rule, ...] = (
+    image_of_another_l4t,
     engine_not_made_for_jetson,
     server_image_on_jetson,
     engine_not_made_for_system,
