@@ -46,7 +46,10 @@ _BUILD = re.compile(
     r"(?:from|out of) (?:the )?(?:source|checkout|git)\b|\bsource build\b|"
     r"\bpip3? install (?:-{1,2}[\w=-]{1,40} ){0,4}(?:-e )?\.(?=\s|$|\[)|"
     r"\bpip3? install [^;|]{0,200}(?:git\+|--no-build-isolation|--no-binary)|"
-    r"\bsetup\.py (?:install|develop|build|bdist)",
+    r"\bsetup\.py (?:install|develop|build|bdist)|\bJIT[- ]?compil|"
+    r"\b(?:build(?:ing)?|compil(?:e|es|ing)) (?:the )?(?:own )?(?:apex|auto-?awq|auto-?gptq|"
+    r"causal[-_]conv1d|deepspeed|detectron2|exllama\w*|flash[-_ ]?att\w*|mamba[-_]ssm|mmcv|"
+    r"pytorch3d|sage-?attention|sgl-kernel|vllm|xformers)\b",
     re.IGNORECASE,
 )
 # How a line begins that is nothing but the command which starts an engine.

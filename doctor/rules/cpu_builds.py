@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.framework import TORCH_ENGINES, gpu_torch, is_jetson, wants_cpu
+from doctor.rules.framework import (
+    TORCH_ENGINES,
+    asks_for_torch,
+    gpu_torch,
+    is_jetson,
+    is_of_torch,
+    wants_cpu,
+)
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, engine_name, installed, software
 
@@ -24,7 +31,7 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         wheels come from elsewhere.
     Sources: file sizes and torch/version.py of the wheels (rows in the matrix).
     """
-    if engine_name(case, matrix) not in TORCH_ENGINES or case.scope.package("torch-npu"):
+    if not _runs_torch(case, matrix) or case.scope.package("torch-npu"):
         raise NotApplicable("the engine does not run GPUs through this torch")
     torch = installed(case, matrix, "torch") or _plain_torch(case, matrix)
     if torch is None:
@@ -45,6 +52,14 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
         return
     case.facts.host.arch.known("host.arch")
+
+
+def _runs_torch(case: Case, matrix: Matrix) -> bool:
+    """An engine on torch, or a program that came from the default index and uses or brings it."""
+    name = engine_name(case, matrix)
+    is_plain = case.workload is not None and case.workload.plainly.is_known
+    brings = is_of_torch(case, matrix, name) or asks_for_torch(matrix, name)
+    return name in TORCH_ENGINES or (is_plain and brings)
 
 
 def _plain_torch(case: Case, matrix: Matrix) -> Software | None:

@@ -15,6 +15,7 @@ from doctor.rules.software import Software, engine, engine_name, torch_version
 
 _CPU_WANTED = ("vllm-cpu", "onnxruntime-cpu")
 TORCH_ENGINES = ("vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "torch")
+_ON_ANY_TORCH = ("deepspeed", "flash-attn", "ms-swift", "transformers", "verl")  # no pin of it
 _LLAMA = ("llama.cpp", "llama-cpp-python", "xllamacpp")
 _LLAMA_GPU = re.compile(r"ggml[-_]?(cuda|hip|vulkan|sycl|metal|cann|musa|opencl)", re.IGNORECASE)
 _LLAMA_LIBRARY = re.compile(r"lib(ggml|llama)[^/]*\.so", re.IGNORECASE)
@@ -90,7 +91,7 @@ def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     name = engine_name(case, matrix)
     is_sure = name in TORCH_ENGINES
-    if not (is_sure or _is_of_torch(case, matrix, name)) or case.scope.package("torch-npu"):
+    if not (is_sure or is_of_torch(case, matrix, name)) or case.scope.package("torch-npu"):
         raise NotApplicable(f"{name} does not run GPUs through this torch")
     devices = _accelerators(case)
     version = torch_version(case)
@@ -111,10 +112,15 @@ def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-def _is_of_torch(case: Case, matrix: Matrix, name: str) -> bool:
-    """A program that the matrix does not know, in whose environment a report names a torch."""
+def is_of_torch(case: Case, matrix: Matrix, name: str) -> bool:
+    """A program that is not known not to use torch, in whose environment a report names one."""
     has_torch = case.scope.package("torch") is not None or "torch" in case.scope.variants
-    return has_torch and matrix.canonical(name) is None
+    return has_torch and (matrix.canonical(name) is None or asks_for_torch(matrix, name))
+
+
+def asks_for_torch(matrix: Matrix, name: str) -> bool:
+    """Tell whether a program of the matrix brings torch when it is installed."""
+    return name in _ON_ANY_TORCH or any("torch" in row.pins for row in matrix.releases(name))
 
 
 def is_jetson(case: Case, matrix: Matrix) -> bool:
