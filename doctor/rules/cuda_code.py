@@ -52,6 +52,7 @@ def no_code_for_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         partial(_uncovered, case, matrix, h, d)
         for d in cards.distinct(case.nvidia_devices)
         for h in found
+        if h.is_core or not _is_told(matrix, found, h, d)
     ]
     yield from each(checks)
 
@@ -67,11 +68,21 @@ def _needed(case: Case, matrix: Matrix) -> tuple[Holder, ...]:
     return found
 
 
+def _is_told(matrix: Matrix, found: tuple[Holder, ...], holder: Holder, device: Device) -> bool:
+    """Tell whether any build of the package lacks the card: then the likely one does too."""
+    card = cards.capability(device, matrix).value
+    same = [h for h in found if h.name == holder.name and h.is_core]
+    return card is not None and any(_lacks(matrix, h, card) for h in same)
+
+
+def _lacks(matrix: Matrix, holder: Holder, card: ComputeCapability) -> bool:
+    total = sum(k.count for k in holder.kernels)
+    return total > 0 and holder.count(Coverage.NONE, card, matrix.tegra) >= total
+
+
 def _uncovered(case: Case, matrix: Matrix, holder: Holder, device: Device) -> Iterator[Fault]:
     card = cards.need_capability(device, matrix)
-    total = sum(k.count for k in holder.kernels)
-    missing = holder.count(Coverage.NONE, card, matrix.tegra)
-    if total == 0 or missing < total:
+    if not _lacks(matrix, holder, card):
         return
     if holder.sources and _is_refused(case, matrix, card):
         return  # that a published build leaves out what its engine refuses is no fault of its own

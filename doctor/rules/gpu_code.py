@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from doctor.facts import Binary, CodeTarget, ComputeCapability, Coverage, Kernels, Version
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
-from doctor.matrix.model import Release, Variant
+from doctor.matrix.model import Claim, Release, Variant
 from doctor.rules.builds import as_cuda, cuda_of_label, package_build, torch_build
 from doctor.rules.engine import Case, NotApplicable
 from doctor.rules.software import Software, engine, shared_pin, software
@@ -168,7 +168,7 @@ def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]
             sources=sources,
         )
     elif found.name == "torch":
-        yield from _of_cuda_line(case, matrix, found)
+        yield from list(_of_script(case, matrix, found)) or _of_cuda_line(case, matrix, found)
 
 
 def _label(case: Case, found: Software) -> str:
@@ -203,6 +203,35 @@ def _fits(variant: Variant, label: str, arch: str | None) -> bool:
 
 def _is_gpu(target: str) -> bool:
     return target.startswith(("sm_", "compute_"))
+
+
+def _of_script(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
+    """A release before all rows: what its build script lists for the CUDA of each build.
+
+    Without a label it is any of them, and likely the one that a plain install takes.
+    """
+    if found.version is None or not found.version.is_exact:
+        return
+    listed = [match.claim for match in matrix.claims(found.name, "build-targets", found.version)]
+    torch = case.scope.torch.value
+    built = torch.cuda.value if torch is not None else None
+    label = _label(case, found) or (f"cu{built.text.replace('.', '')}" if built else "")
+    yield from _scripted(found, [c for c in listed if not label or label in c.key.split("|")])
+    if not label:
+        plain = [m.claim.value for m in matrix.claims(found.name, "cuda", found.version)]
+        labels = {f"cu{value.replace('.', '')}" for value in plain}
+        default = _scripted(found, [c for c in listed if labels & {*c.key.split("|")}])
+        yield from (replace(holder, is_core=False) for holder in default)
+
+
+def _scripted(found: Software, claims: list[Claim]) -> Iterator[Holder]:
+    targets = tuple(dict.fromkeys(target for claim in claims for target in claim.value.split()))
+    if targets:
+        fact = Evidence(f"{found.label} is built for {' '.join(targets)}", found.at)
+        kernels = (Kernels(tuple(map(CodeTarget.parse, targets))),)
+        sources = tuple(dict.fromkeys(s for claim in claims for s in claim.source))
+        yield Holder(found.name, kernels, fact, is_assumed=True, version=found.version,
+                     sources=sources)  # fmt: skip
 
 
 def _of_cuda_line(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:

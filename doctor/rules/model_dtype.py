@@ -42,7 +42,7 @@ def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         fault = refusal(matrix, found, setting, result, dtype)
         if fault is not None:
             seen = (*fault.evidence, Evidence(f"dtype={dtype}", at))
-            fix = fault.remedies or (Remedy("use float16", ("--dtype float16",)),)
+            fix = fault.remedies or (Remedy("use float16: --dtype float16"),)
             yield replace(fault, evidence=seen, remedies=fix)
 
     yield from judged(case, matrix, decide, provider(case, matrix, "dtype", dtype))
@@ -72,7 +72,7 @@ def checkpoint_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         fault = refusal(matrix, found, setting, result, f"{dtype} of the checkpoint")
         if fault is not None:
             seen = (*fault.evidence, Evidence(f"model in {dtype}", at))
-            fix = (Remedy("use float16", ("--dtype float16",)), *fault.remedies)
+            fix = (Remedy("use float16: --dtype float16"), *fault.remedies)
             severity = _severity(case, fault, all(sure for _, sure in kept))
             yield replace(fault, evidence=seen, remedies=fix, severity=severity)
 
