@@ -201,7 +201,8 @@ def _default_cuda(case: Case, found: Software, matrix: Matrix) -> tuple[str, tup
     """CUDA of the default artefact, "" if unknown; sources; whether others were as common."""
     plain = _is_released(found) or _is_plain_release(found)
     if found.rows and plain:
-        text = _shared({row_cuda(row, case.facts.host.arch.value) for row in found.rows})
+        rows = _of_minor(found)
+        text = _shared({row_cuda(row, case.facts.host.arch.value) for row in rows})
         if text:
             return text, tuple(found.rows[0].source), False
     found = replace(found, name=matrix.canonical(found.name) or found.name)
@@ -211,6 +212,13 @@ def _default_cuda(case: Case, found: Software, matrix: Matrix) -> tuple[str, tup
                 several = match.claim.data.get("builds") == "several"
                 return match.claim.value or "", tuple(match.claim.source), several
     return "", (), False
+
+
+def _of_minor(found: Software) -> list[Release]:
+    """Rows of the same two first numbers, between which CUDA rarely changes; all if none has."""
+    release = found.version.release[:2] if found.version else ()
+    near = [row for row in found.rows if Version(row.version).release[:2] == release]
+    return near or list(found.rows)
 
 
 def _shared(texts: set[str | None]) -> str:

@@ -43,9 +43,12 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
         need_contents(case)
     _need_driver(case, matrix)
     build = runtime(case, matrix)
+    if build is None and builds.holds_no_cuda(case):
+        raise NotApplicable("no build with a CUDA runtime in this scope")
+    told = release_builds.named_build(case)
+    if build is None or (build.assumed and told is not None and not told.several):
+        build = told
     if build is None:
-        if builds.holds_no_cuda(case):
-            raise NotApplicable("no build with a CUDA runtime in this scope")
         below = tuple(_below_every_release(case, matrix))
         if not below:
             case.scope.torch.known("the CUDA version of the installed build")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
 from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
@@ -39,6 +43,43 @@ def lowest_build(
         f"no listed {what} of {found.name}{since} is for less than CUDA {cuda}", "matrix"
     )
     return CudaBuild(found.name, None, cuda, fact, assumed=True, sources=tuple(row.source))
+
+
+def named_build(case: Case) -> CudaBuild | None:
+    """What names of packages, or statements of what one is built for, say: "cupy-cuda12x".
+
+    Of several the lowest; sure only where it is the engine's own.
+    """
+    name = case.workload.engine if case.workload is not None else ""
+    found = [*_by_name(case), *_by_statement(case)]
+    own = [b for b in found if name and b.package.startswith(name)]
+    lowest = min(own or found, key=lambda build: build.cuda.low, default=None)
+    return None if lowest is None else replace(lowest, assumed=True, several=not own)
+
+
+def _by_name(case: Case) -> Iterator[CudaBuild]:
+    for package in case.scope.packages.value or ():
+        match = _NAMED.search(package.name)
+        if match is not None:
+            # NVIDIA's own packages of CUDA carry its version.
+            is_runtime = package.name.startswith("nvidia-cuda-runtime-cu") and package.version
+            cuda = package.version if is_runtime else as_cuda(f"{match[1]}.{match[2] or '*'}")
+            if cuda is not None:
+                at = package.location or case.scope.packages.at
+                yield CudaBuild(package.name, package.version, cuda, Evidence(package.name, at))
+
+
+def _by_statement(case: Case) -> Iterator[CudaBuild]:
+    for name, text in case.scope.built_for.items():
+        match = _CUDA.search(text)
+        cuda = Version.maybe(match[1]) if match else None
+        if cuda is not None:
+            fact = Evidence(f"{name} is built for {text}", "built_for")
+            yield CudaBuild(name, None, cuda, fact)
+
+
+_NAMED = re.compile(r"[-_]cu(?:da)?-?(8|9|1[0-9])(\d)?x?(?=$|[-_])")
+_CUDA = re.compile(r"\bcuda[ =:v]{0,3}(\d{1,2}\.\d{1,2})\b", re.IGNORECASE)
 
 
 def compiled_engine(case: Case, matrix: Matrix) -> tuple[str, Release] | None:
