@@ -162,6 +162,11 @@ def _line(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return any(part.lower() in c.line for part in wanted.split("|"))
 
 
+def _line_like(c: Circumstances, wanted: str, _argument: str) -> Answer:
+    """Tell whether the line that matched has a form; the pattern is one of the matrix."""
+    return re.search(wanted, c.line) is not None
+
+
 def _near(c: Circumstances, wanted: str, _argument: str) -> Answer:
     return any(part.lower() in c.near for part in wanted.split("|"))
 
@@ -223,6 +228,7 @@ _TESTS: dict[str, Callable[[Circumstances, str, str], Answer]] = {
     "log": _log,
     "log_lacks": _log_lacks,
     "line": _line,
+    "line_like": _line_like,
     "near": _near,
     "fragmented": _fragmented,
     "os": _os,

@@ -13,8 +13,7 @@ from doctor.rules.decide import each, missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu
 from doctor.rules.image_facts import known_image
-from doctor.rules.settings import Setting, covering, holds, settings
-from doctor.rules.software import engine
+from doctor.rules.model_facts import environment
 
 _NPU = "ascend"
 _HIDING = {"nvidia": ("CUDA_VISIBLE_DEVICES",),
@@ -25,10 +24,8 @@ _NO_DEVICES = ("void", "none", "")
 _NODES = re.compile(r"/dev/nvidia(?:\d|ctl)?\*?", re.I)
 
 
-def _env(case: Case) -> dict[str, str]:
-    """Variables of the workload, else those of its scope."""
-    own = case.workload.env.value if case.workload is not None else None
-    return {**(case.scope.env.value or {}), **(own or {})}
+# Where devices are listed after the variable has made its choice, or by who made it.
+_AFTER_CHOICE = ("gpus", "npus", "collect_env")
 
 
 @rule("DEV101", cause="gpu-not-visible", severity=Severity.ERROR)
@@ -42,7 +39,7 @@ def hidden_by_variable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the variable is unset, or its first entry exists.
     Sources: CUDA C++ Programming Guide, environment variables; ROCm and CANN guides.
     """
-    env = _env(case)
+    env = environment(case)
     found = False
     for vendor, names in _HIDING.items():
         devices = [d for d in case.devices if d.vendor == vendor]
@@ -68,50 +65,19 @@ def _hidden(name: str, value: str, devices: tuple[Device, ...], case: Case) -> I
     why = f"names device {first}, and there are {len(whole)}" if beyond else "hides every device"
     yield Fault(
         message=f"{name}={value} {why}",
+        severity=Severity.WARNING if beyond and _may_be_chosen(value, len(whole), case) else None,
         evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
         remedies=(Remedy(f"unset {name}, or name devices that exist", (f"unset {name}",)),),
         sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/",),
     )
 
 
-@rule("DEV102", cause="gpu-not-visible", severity=Severity.ERROR)
-def mig_without_instances(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """MIG mode is on and the GPU has no instance.
+def _may_be_chosen(value: str, count: int, case: Case) -> bool:
+    """Tell whether the devices listed may be those that the variable chose, and others exist.
 
-    What: MIG mode of each GPU and the number of its instances.
-    Why: in MIG mode the whole GPU is not a CUDA device; without instances CUDA has none
-        (CUDA 100), while nvidia-smi goes on to list the card.
-    How to fix: create instances, or turn MIG mode off and reset the GPU.
-    Silent when: MIG is off, or instances exist or were not counted.
-    Sources: NVIDIA Multi-Instance GPU user guide.
+    So people list the cards that they use, and torch those that it sees.
     """
-    found = [d for d in case.need_vendor("nvidia") if d.mig.present("devices.mig") is not None]
-    enabled = [d for d in found if d.mig.value and d.mig.value.enabled and not d.mig.value.parent]
-    if not enabled:
-        raise NotApplicable("MIG mode is off")
-    for device in enabled:
-        mig = device.mig.value
-        children = [d for d in case.devices if d.mig.value and d.mig.value.parent == device.id]
-        if mig is not None and mig.instances == 0 and not children:
-            yield Fault(
-                message=f"{cards.label(device, matrix)} is in MIG mode and has no instance",
-                evidence=(Evidence("MIG mode is on, instances: 0", device.mig.at),),
-                remedies=(
-                    Remedy(
-                        "create instances, for example one of the whole GPU",
-                        ("nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 0 -C"),
-                    ),
-                    Remedy(
-                        "or turn MIG mode off",
-                        (f"sudo nvidia-smi -i {device.index or 0} -mig 0",),
-                        risk="the GPU is reset",
-                    ),
-                ),
-                sources=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
-                subject=device.id,
-            )
-    if all(d.mig.value is not None and d.mig.value.instances is None for d in enabled):
-        enabled[0].health.known("devices.mig.instances")
+    return case.facts.devices.at in _AFTER_CHOICE and len(set(value.split(","))) == count
 
 
 @rule("DEV103", cause="gpu-not-visible", severity=Severity.ERROR)
@@ -144,7 +110,7 @@ def _given_none(case: Case) -> Iterator[Fault]:
 
 
 def _asks_for_none(case: Case) -> Iterator[Fault]:
-    env = _env(case)
+    env = environment(case)
     if _CONTAINER_VARIABLE not in env:
         case.scope.env.known("scope.env")
         raise NotApplicable(f"{_CONTAINER_VARIABLE} is not stated")
@@ -232,65 +198,8 @@ def _is_instance(device: Device) -> bool:
     return bool(device.mig.value and device.mig.value.parent)
 
 
-@rule("DEV121", cause="engine-mig-unsupported", severity=Severity.ERROR)
-def engine_cannot_use_mig(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The engine version cannot use MIG instances, or not by their UUIDs.
-
-    What: whether the devices are MIG instances and how they are named, against what is
-        known of the engine version.
-    Why: engines that number devices themselves fail on "MIG-..." names, or ask for the
-        whole GPU, which in MIG mode is no CUDA device.
-    How to fix: the way that the project names; else an index instead of a UUID, a GPU
-        without MIG, or a version that can.
-    Silent when: no MIG is in use, or nothing is known against it.
-    Sources: issue threads of the engines (claims in the matrix).
-    """
-    uuid = next((v for n, v in _env(case).items() if _names_instance(n, v)), "")
-    enabled = any(d.mig.value and d.mig.value.enabled for d in case.devices)
-    if not uuid and not enabled:
-        for device in case.need_vendor("nvidia"):
-            device.mig.present("devices.mig")
-        raise NotApplicable("no MIG instance is used")
-    found = engine(case, matrix)
-    setting = settings(case, matrix)[0]
-    matches = covering(matrix, found, "mig")
-    is_open = not matches and found.version is None
-    for match in matches or (matrix.claims(found.name, "mig") if is_open else ()):
-        wants_uuid = match.claim.key == "uuid"
-        if match.claim.value == "supported" or (wants_uuid and not uuid):
-            continue
-        if _fits(match.claim.when, setting) and holds(match.claim, setting) is not False:
-            yield Fault(
-                message=f"{found.label} and MIG: {match.claim.text}",
-                evidence=(found.evidence, _mig_fact(case, matrix, uuid)),
-                remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
-                sources=tuple(match.claim.source),
-                extrapolated=match.extrapolated,
-                severity=Severity.WARNING if is_open else None,
-            )
-            return
-
-
-def _names_instance(name: str, value: str) -> bool:
-    return name.endswith("VISIBLE_DEVICES") and bool(re.match(r"\s*MIG-", value))
-
-
-def _fits(when: dict[str, str], setting: Setting) -> bool:
-    """A claim about more than this case tells is left aside, except for its version."""
-    return all(getattr(setting, key, None) is not None for key in when)
-
-
-def _mig_fact(case: Case, matrix: Matrix, uuid: str) -> Evidence:
-    if uuid:
-        return Evidence(f"device named by UUID: {uuid[:60]}", case.scope.env.at)
-    device = next(d for d in case.devices if d.mig.value and d.mig.value.enabled)
-    return Evidence(f"{cards.label(device, matrix)}: MIG mode is on", device.mig.at)
-
-
 RULES: tuple[Rule, ...] = (
     hidden_by_variable,
-    mig_without_instances,
     container_without_devices,
     driver_lists_fewer,
-    engine_cannot_use_mig,
 )

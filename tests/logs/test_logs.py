@@ -94,6 +94,19 @@ def test_signature_is_sound(signature: Signature) -> None:
         assert {key.partition(":")[0] for key in candidate.when} <= set(CONDITIONS)
 
 
+# What no words have: a person does not write these, a pattern does.
+PATTERN = re.compile(r"\(\?|\\[bdsw]|\.\{|\.[*+]|[\])]\?|\w\?(?=\w)")
+
+
+@pytest.mark.parametrize("signature", MATRIX.signatures, ids=lambda s: str(s.id))
+def test_conditions_of_words_are_words(signature: Signature) -> None:
+    """A pattern among them is compared letter by letter, and its bits say other things."""
+    for candidate in signature.candidates:
+        words = (candidate.when.get(key, "") for key in ("line", "near", "log", "log_lacks"))
+        assert not [text for text in words if PATTERN.search(text)]
+        re.compile(candidate.when.get("line_like", ""))
+
+
 def test_ids_are_unique() -> None:
     ids = [signature.id for signature in MATRIX.signatures]
     assert len(ids) == len(set(ids))
@@ -102,11 +115,13 @@ def test_ids_are_unique() -> None:
 @pytest.mark.parametrize("signature", MATRIX.signatures, ids=lambda s: str(s.id))
 def test_pattern_is_linear(signature: Signature) -> None:
     """Without an anchor a pattern is tried at every letter: each try must end soon."""
-    parts = re.sub(r"\\.|\[(?:\\.|[^\]])*\]", "x", signature.pattern)
-    if not parts.startswith("^(?!"):
-        assert re.search(r"[*+]|\{\d+,\}", parts) is None
-    widest = (int(number) for number in re.findall(r",(\d+)\}", parts))
-    assert max(widest, default=0) <= 300
+    conditions = [candidate.when.get("line_like", "") for candidate in signature.candidates]
+    for pattern in (signature.pattern, *conditions):
+        parts = re.sub(r"\\.|\[(?:\\.|[^\]])*\]", "x", pattern)
+        if not parts.startswith("^(?!"):
+            assert re.search(r"[*+]|\{\d+,\}", parts) is None
+        widest = (int(number) for number in re.findall(r",(\d+)\}", parts))
+        assert max(widest, default=0) <= 300
 
 
 def test_a_warning_alone_makes_no_error() -> None:
