@@ -38,8 +38,10 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("torch is not installed here")
     build = case.scope.torch.value
     known = build is not None and (build.cuda.is_known or build.cuda.is_absent)
-    label = torch.version.local if torch.version else case.scope.variants.get("torch", "")
-    if known or label or is_jetson(case, matrix) or wants_cpu(case):
+    version = torch.version
+    label = version.local if version else case.scope.variants.get("torch", "")
+    is_elsewhere = version is not None and version.is_prerelease  # a nightly, or a vendor's own
+    if known or label or is_elsewhere or is_jetson(case, matrix) or wants_cpu(case):
         raise NotApplicable("the build of torch is known or its index is another")
     matches = applicable(matrix, torch, "platform", settings(case, matrix)[0])
     for match in (m for m in matches if m.claim.value == "cpu-only"):
@@ -55,11 +57,13 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _runs_torch(case: Case, matrix: Matrix) -> bool:
-    """An engine on torch, or a program that came from the default index and uses or brings it."""
+    """An engine on torch, a program beside one and a GPU, or what came by pip and brings it."""
     name = engine_name(case, matrix)
     is_plain = case.workload is not None and case.workload.plainly.is_known
-    brings = is_of_torch(case, matrix, name) or asks_for_torch(matrix, name)
-    return name in TORCH_ENGINES or (is_plain and brings)
+    has_card = bool(case.nvidia_devices)
+    if is_of_torch(case, matrix, name):
+        return is_plain or has_card
+    return name in TORCH_ENGINES or (is_plain and asks_for_torch(matrix, name))
 
 
 def _plain_torch(case: Case, matrix: Matrix) -> Software | None:

@@ -12,7 +12,7 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.software import Software, admits, engine, software, torch_version
+from doctor.rules.software import Software, admits, engine, is_open, software, torch_version
 from doctor.rules.source_tree import next_release
 
 # Built against one torch, or against the engine's own release: another one does not load.
@@ -27,6 +27,8 @@ COMPANIONS = (
 )
 # Pinned, and at the start only checked not to be older. Source: assert_pkg_version of SGLang.
 _AT_LEAST = ("sgl-kernel", "sglang-kernel")
+# Python alone, with nothing compiled against torch: a pin that is not met may well work.
+_PYTHON_ALONE = ("axolotl", "llamafactory", "llmcompressor", "ms-swift", "unsloth", "whisperx")
 _TRIO = ("torch", "torchvision", "torchaudio")
 _PAIRED = ("torchvision", "torchaudio", "torchcodec")
 
@@ -84,9 +86,9 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the engine is a vendor's or a source build, torch is a vendor's own, the
         host is a Jetson, or the version is stated too loosely to decide. Where all that is
         installed is what a later release pins, the engine is likely a source tree between
-        the two: a warning, as is SGLang's kernel package where it is newer than the pin, and
-        a torch of an older major than any listed release takes, beside an engine of unknown
-        version.
+        the two: a warning, as is SGLang's kernel package where it is newer than the pin, a
+        torch that is older or newer than any listed release takes, beside an engine of unknown
+        version, and the pin of a program of Python alone.
     Sources: METADATA of the release (rows in the matrix).
     """
     _applies(case, matrix)
@@ -94,7 +96,7 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not found.is_public_build:
         raise NotApplicable(f"{found.label} is not the public build")
     if found.version is None:
-        yield _fits_no_release(case, found)
+        yield _fits_no_release(case, matrix, found)
         return
     if not any(row.pins for row in found.rows):
         raise found.unknown()
@@ -110,31 +112,49 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
         ahead = next_release(case, matrix, found)
         if ahead:
             yield _of_next(fault, found, ahead)
-        elif all(name in _AT_LEAST and _is_newer(*pair) for name, pair in unmet.items()):
+        elif found.name in _PYTHON_ALONE or all(
+            name in _AT_LEAST and _is_newer(*pair) for name, pair in unmet.items()
+        ):
             yield replace(fault, severity=Severity.WARNING)
         else:
             yield fault
 
 
-def _fits_no_release(case: Case, found: Software) -> Fault:
-    """A torch of an older major than each listed release takes; older ones may not be listed."""
+def _fits_no_release(case: Case, matrix: Matrix, found: Software) -> Fault:
+    """A torch that is older than each listed release takes, or newer than the newest does."""
     package = case.scope.package("torch")
     pins = [row.pins.get("torch", "") for row in found.rows]
     if package is None or package.version is None or not pins or "" in pins:
         raise found.unknown()
     lowest = [Version.maybe(pin.partition(",")[0].lstrip("=>~")) for pin in pins]
-    own = package.version.major
-    if own is None or any(low is None or own >= (low.major or 0) for low in lowest):
+    own = package.version
+    if own.major is not None and all(low and own.major < (low.major or 0) for low in lowest):
+        which = -1
+    elif (
+        lowest[0]
+        and own.newer_than(lowest[0])
+        and not is_open(pins[0])
+        and _is_refused(matrix, found, own)
+    ):
+        which = 0
+    else:
         raise found.unknown()
-    row = found.rows[-1]
+    row, told = found.rows[which], ("newest", "oldest")[which]
     return Fault(
-        f"no listed release of {found.name} takes torch {package.version}: the oldest, "
-        f"{row.version}, asks for torch{pins[-1]}",
+        f"no listed release of {found.name} takes torch {own}: the {told}, "
+        f"{row.version}, asks for torch{pins[which]}",
         evidence=(_evidence(package), found.evidence),
         remedies=(Remedy(f"install {found.name} with the torch that it asks for"),),
         sources=row.source,
         severity=Severity.WARNING,
     )
+
+
+def _is_refused(matrix: Matrix, found: Software, torch: Version) -> bool:
+    """A public torch that the matrix knows, and that no pin with an upper bound admits."""
+    pins = {row.pins.get("torch", "") for row in found.rows}
+    known = any(v.public == torch.public for row, v in matrix.versions("torch"))
+    return known and all(is_open(pin) or admits(pin, torch) is False for pin in pins)
 
 
 def _is_newer(package: Package, spec: str) -> bool:
@@ -180,23 +200,30 @@ def companion_of_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the companion's operators register against one libtorch; with another the import
         ends in "operator torchvision::nms does not exist".
     How to fix: install the companion that pairs with torch, from the same index.
-    Silent when: the pair is not in the matrix, or a version is stated too loosely.
+    Silent when: the pair is not in the matrix, a version is stated too loosely, or torch is a
+        nightly of the same release.
     Sources: METADATA of the companions (rows in the matrix).
     """
     torch = torch_version(case) or _torch_of_npu(case)
     if torch is None:
         case.scope.packages.known("packages")
         raise NotApplicable("no torch in this scope")
-    if _is_vendor_build(torch) or torch.is_prerelease:
-        raise NotApplicable("a nightly or a vendor's own torch build")
+    if _is_vendor_build(torch):
+        raise NotApplicable("a vendor's own torch build")
     for name in _PAIRED:
         package = case.scope.package(name)
         if package is None or package.version is None or package.version.is_prerelease:
             continue
         found = software(matrix, name, package.version, package.location)
         specs = [row.pins.get("torch", "") for row in found.rows]
-        if specs and all(spec and admits(spec, torch) is False for spec in specs):
+        if specs and all(spec and _is_for_another(spec, torch) for spec in specs):
             yield _companion_fault(found, package, torch, specs[-1])
+
+
+def _is_for_another(spec: str, torch: Version) -> bool:
+    """A pin that the torch does not meet; of a nightly, whose own pairs are dated, its release."""
+    line = "==" + ".".join(map(str, torch.release[:2])) + "."
+    return admits(spec, torch) is False and not (torch.is_prerelease and spec.startswith(line))
 
 
 def _torch_of_npu(case: Case) -> Version | None:

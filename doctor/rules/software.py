@@ -169,9 +169,14 @@ def _narrowed_by_torch(found: Software, case: Case) -> Software:
     if torch is None or not torch.is_exact or found.name == "torch":
         return found
     # A pin without an upper bound admits every later torch: it tells nothing beside others.
-    bounded = [row for row in found.rows if not _OPEN_PIN.fullmatch(row.pins.get("torch", ""))]
+    bounded = [row for row in found.rows if not is_open(row.pins.get("torch", ""))]
     fitting = tuple(row for row in bounded or found.rows if _admits_torch(row, torch))
     return Software(found.name, None, fitting or found.rows, at=found.at)
+
+
+def is_open(pin: str) -> bool:
+    """Tell whether a pin admits every later version."""
+    return _OPEN_PIN.fullmatch(pin) is not None
 
 
 def _admits_torch(row: Release, torch: Version) -> bool:
