@@ -29,13 +29,16 @@ _NO_RUNTIME = re.compile(
     r"\b(?:no|without|missing|lacks?)\s(?:the\s|an?\s)?(?:nvidia\s)?device[- ]plug-?in\b",
     re.I,
 )
-_CONTEXT = re.compile(r"\bcontext[ :=]{1,2}([\w.-]{1,60})")
+_CDI_FILE = re.compile(r"(?:/etc|/var/run)/cdi/\S*nvidia\S*")
+_CONTEXT = re.compile(r"\bcontext(?: is| was)?[ :=]{1,2}([\w.-]{1,60})")
 
 
 def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading[ContainerEngine]:
     """Docker, where a report says more of it than that there is a container."""
     box = report.table("container")
     prose = "; ".join((box.text("runtime"), box.text("text"), *report.strings("notes")))
+    if "podman" in prose.lower() and any(map(_CDI_FILE.fullmatch, report.strings("absent"))):
+        prose += "; no CDI"
     numbered, context = _DOCKER.search(prose), _CONTEXT.search(prose)
     rootless = "rootless" in prose.lower()
     docker = packages.stack.get("docker") or (version(numbered[1]) if numbered else None)

@@ -12,7 +12,7 @@ _NUMBER = r"(?<!\d)(?<!\d\.)(\d{3}\.\d{2,3}(?:\.\d{2})?)(?![\w.]*\d)"
 _GAP = r"[^;,\n]{0,40}?"
 _LIBRARIES = (
     re.compile(
-        r"(?:\bNVML library|\blibcuda\.so\.|\blibnvidia-(?:ml|compute|cfg1?)[\w-]{0,12}(?:\.so\.)?|"
+        r"(?:\bNVML\b|\blibcuda(?:\.so\b)?|\blibnvidia-(?:ml|compute|cfg1?)[\w-]{0,12}(?:\.so\.)?|"
         r"\bnvidia-utils[\w-]{0,12}|\b(?:driver|nvidia) librar(?:y|ies)|\buser-?space|"
         rf"\bthe client has the version){_GAP}{_NUMBER}",
         re.I,

@@ -68,7 +68,8 @@ _SYSTEM = (
     ("userspace", re.compile(r"libnvidia-(?:tesla-)?(?:compute|ml|cfg1)\d*(?:-.*)?|"
                              r"libcuda1(?:-\d+)?|(?:nvidia|nvidia-\d{3}xx)-(?:compute-)?utils.*|nvidia-smi|"
                              r"nvidia-driver-(?:cuda|libs).*|xorg-x11-drv-nvidia.*|"
-                             r"nvidia-(?:compute|gl|video)-g\d\d.*")),
+                             r"nvidia-(?:compute|gl|video)-g\d\d.*|"
+                             r"nvidia-container-toolkit-(?:production|lts)")),
     ("module", re.compile(r"(?:lib)?nvidia-(?:kernel|dkms)-.*|nvidia-open-(?:dkms|kernel).*|"
                           r"a?kmod-nvidia.*|nvidia(?:-open|-\d{3}xx|-lts)?-(?:dkms|kmod).*|"
                           r"nonfree-kmod-nvidia.*|nvidia-open-gpu-kernel-modules.*|"

@@ -46,7 +46,8 @@ _NGC_NAMES = (("triton", "tritonserver"), ("tensorrt", "tensorrt"), ("pytorch", 
 _LACKING = r"\b(?:without|no|not|missing|forgot|lacks?|lacking)\s(?:the\s|any\s|an?\s)?"
 _NO_GPUS = re.compile(
     _LACKING + r"(?:--gpus\b|nvidia\.com/gpu|gpu (?:request|limit|resource)s?|"
-    r"(?:deploy\.)?resources\.reservations|--device[ =]nvidia\.com|--runtime[ =]nvidia|/dev/nvidia(?:\d|ctl|\*)?(?![-\w]))"
+    r"deploy\.resources|resources\.(?:reservations|limits)|--device[ =]nvidia\.com|"
+    r"--runtime[ =]nvidia|/dev/nvidia(?:\d|ctl|\*)?(?![-\w]))"
     r"|/dev/nvidia(?:\d|ctl|\*)? (?:(?:is|are|was|were) )?(?:not|never) (?:been )?"
     r"(?:passed|there|present|mounted|mapped|bound|visible|shared)",
     re.I,

@@ -15,7 +15,9 @@ from doctor.rules.image_facts import known_image
 
 TOOLKIT_DOMAIN = "nvidia-container-toolkit"
 _INSIDE = ("container", "image")
-_TOOLKIT_PARTS = re.compile(r"nvidia-container-(?:runtime\S*|cli)|libnvidia-container\S*")
+_TOOLKIT_PARTS = re.compile(
+    r"nvidia-container-(?:runtime\S*|cli)|libnvidia-container\S*|nvidia-docker2?|nvidia-ctk"
+)
 GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/"
 _CONFIGURE = Remedy(
     action="let the toolkit write the engine's configuration, and restart the engine",
