@@ -17,6 +17,11 @@ from doctor.rules.settings import covering
 from doctor.rules.software import Software, engine, packages, software
 
 _SYMBOL = re.compile(r"GLIBC_\d\.\d{1,3}(?:\.\d{1,3})?")
+_BUILT_ON = re.compile(
+    r"\b(?:built|compiled|made|builds?)\b[^.;,\n]{0,25}\b(?:on|for|under|in|against)\s+(?:an?\s)?"
+    r"(Ubuntu|Debian|Fedora|Rocky|RHEL|CentOS|AlmaLinux)(?:\s[A-Z][\w]{0,12})?\s(\d{1,2}(?:\.\d{1,2})?)",
+    re.IGNORECASE,
+)
 _MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
 
 
@@ -146,6 +151,17 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
         yield from floors_of_software(case, matrix, found)
         yield from floors_of_program(case, matrix, found)
     yield from _of_others(case, matrix, {found.name for found in main})
+    yield from _of_notes(case, matrix)
+
+
+def _of_notes(case: Case, matrix: Matrix) -> Iterator[Floor]:
+    """The C library of the system on which, as a note says, something was built."""
+    for note in case.facts.notes:
+        for match in _BUILT_ON.finditer(note):
+            row = matrix.distro(match[1].lower(), match[2])
+            if row is not None and row.glibc:
+                name = f"what was built on {match[1]} {match[2]}"
+                yield Floor(name, Version(row.glibc), Evidence(match[0], "notes"), is_certain=False)
 
 
 def _of_others(case: Case, matrix: Matrix, main: set[str]) -> Iterator[Floor]:
