@@ -26,6 +26,15 @@ _FRONT_ENDS = re.compile(
     re.I,
 )
 
+# Those among them that train: what they are told is for themselves too.
+_TRAINERS = re.compile(r"^(?:llama-?factory|ms-?swift|swift|trl|verl|openrlhf)\b", re.I)
+
+
+def named_trainer(text: str) -> str:
+    """The training program that a person means, or "" if it is none."""
+    match = _TRAINERS.match(text.strip())
+    return match[0].lower() if match else ""
+
 
 def named_engine(text: str) -> tuple[str, Version | None]:
     """The engine's own name, and the version where the text has one; ("", None) for a front end.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.engine_features import provider, refusal
 from doctor.rules.model import is_quantized, judged, word_of
@@ -19,12 +21,15 @@ _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "fl
            "float8": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "fp8_e4m3": "fp8",
            "fp8_e5m2": "fp8", "e4m3": "fp8"}  # fmt: skip
 
+_SWITCHES = {"bf16": "training in bfloat16", "tf32": "tf32"}
+
 
 @rule("MDL201", cause="dtype-unsupported-on-cc", severity=Severity.ERROR)
 def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The number format that was asked for does not exist on this card.
 
-    What: the dtype argument against the cards that the matrix records for it.
+    What: the dtype argument, or a trainer's switch, against the cards that the matrix records
+        for it.
     Why: bfloat16, FP8 and FP4 arithmetic came with certain generations; engines that do
         not fall back refuse at start.
     How to fix: `--dtype float16`.
@@ -32,10 +37,21 @@ def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         engine that falls back by itself gives an info only.
     Sources: platform checks of the engines (rows in the matrix).
     """
+    yield from each([partial(_refused, case, matrix, *asked) for asked in _asked(case)])
+
+
+def _asked(case: Case) -> list[tuple[str, str]]:
+    """Number formats that were asked for, by a trainer's switches or by name, and where."""
+    switches = [(dtype, *argument(case, name)) for name, dtype in _SWITCHES.items()]
+    asked = [(dtype, at) for dtype, value, at in switches if str(value).lower() == "true"]
+    if asked:
+        return asked
     word, at = word_of(case, "dtype")
     word = word.removeprefix("torch.")
-    dtype = _DTYPES.get(word, word)
+    return [(_DTYPES.get(word, word), at)]
 
+
+def _refused(case: Case, matrix: Matrix, dtype: str, at: str) -> Iterator[Fault]:
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
         result = judge(matrix, found, "dtype", dtype, setting)
         need(result, f"dtype {dtype} of {found.name}")

@@ -108,3 +108,21 @@ def test_nothing_raises(text: str, value: Any) -> None:
     named_engine(text)
     typed("vllm", {"args": value, "command": text})
     typed("", value)
+
+
+@pytest.mark.parametrize(
+    ("text", "packages", "engine"),
+    [
+        ("LLaMA-Factory", {}, "llama-factory"),
+        ("trl 0.9.6", {}, "trl"),
+        ("llamafactory", {"torch": "2.4.0"}, "torch"),
+        ("xinference", {}, None),
+    ],
+)
+def test_a_trainer_is_the_workload_where_nothing_else_is(
+    text: str, packages: dict[str, str], engine: str | None
+) -> None:
+    facts = read_field_report(
+        {"engine": text, "packages": packages, "engine_args": {"bf16": "true"}}
+    )
+    assert [work.engine for work in facts.workloads] == ([engine] if engine else [])
