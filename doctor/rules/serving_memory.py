@@ -175,9 +175,12 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need = _need(case, matrix)
     if fraction is None:
         raise MissingFact("KV cache of the engine", Missing.NOT_STATED)
+    device, size, _ = _smallest(case, matrix)
+    if _is_beside_weights(case, matrix):
+        yield from _cache_beside_weights(case, matrix, need, fraction)
+        return
     if not is_share_of_total(case, matrix):
         raise NotApplicable("the fraction means something else in this engine")
-    device, size, _ = _smallest(case, matrix)
     if _exceeds(need, size, matrix) or _fills(need, size, matrix):
         return
     severity = Severity.WARNING if _is_guess(case, matrix) else None
@@ -213,14 +216,37 @@ def default_share(case: Case, matrix: Matrix) -> float | None:
 
 
 def is_share_of_total(case: Case, matrix: Matrix) -> bool:
-    """Engines give the fraction three meanings; only a share of the total can be compared."""
-    claims = list(matrix.claims(engine_name(case, matrix), "parameter"))
-    meanings = [
-        str(m.claim.data.get("meaning", ""))
-        for m in claims
-        if m.claim.key == "gpu_memory_utilization"
-    ]
+    """Engines give the fraction several meanings; only a share of the total can be compared."""
+    meanings = _meanings(case, matrix)
     return any("total" in meaning for meaning in meanings) or not any(meanings)
+
+
+def _is_beside_weights(case: Case, matrix: Matrix) -> bool:
+    meanings = _meanings(case, matrix)
+    return bool(meanings) and all("beside the weights" in meaning for meaning in meanings)
+
+
+def _meanings(case: Case, matrix: Matrix) -> list[str]:
+    """What the fraction means in the versions that the engine may be."""
+    found, setting = engine(case, matrix), settings(case, matrix)[0]
+    rows = possible(matrix, found, "parameter", setting, "gpu_memory_utilization")
+    return [str(match.claim.data.get("meaning", "")) for match, _ in rows]
+
+
+def _cache_beside_weights(
+    case: Case, matrix: Matrix, need: Need, fraction: float
+) -> Iterator[Fault]:
+    """The cache takes a share of the whole card, whatever the weights leave of it."""
+    device, size, _ = _smallest(case, matrix)
+    if need.gib <= size < need.gib + fraction * size:
+        yield Fault(
+            f"the cache takes {fraction:g} of the memory, {fraction * size:.1f} GiB, beside "
+            f"{need.gib:.1f} of weights; {cards.label(device, matrix)} has {size:.1f}",
+            evidence=memory_evidence(case, need, device, size),
+            remedies=(Remedy("ask for a smaller share: --cache-max-entry-count 0.2"),),
+            subject=device.id,
+            severity=Severity.WARNING if _is_guess(case, matrix) else None,
+        )
 
 
 @rule("SRV103", cause="insufficient-memory-kv", severity=Severity.WARNING)
