@@ -17,6 +17,11 @@ _LIBRARIES = (
         rf"\bthe client has the version){_GAP}{_NUMBER}",
         re.I,
     ),
+    # The volume of nvidia-docker 1, and an installer that left the kernel modules alone.
+    re.compile(rf"\bnvidia_driver_{_NUMBER}"),
+    re.compile(
+        r"\bNVIDIA-Linux-\w{3,9}-(\d{3}\.\d{2,3}(?:\.\d{2})?)\b[^;\n]{0,60}--no-kernel-modules?\b"
+    ),
     # Packages were upgraded, and the module of before is still loaded.
     re.compile(
         rf"\b(?:upgrad|updat|install)\w{{1,4}}[^;\n]{{0,60}}?{_NUMBER}[^;\n]{{0,60}}?"

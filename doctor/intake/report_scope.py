@@ -35,7 +35,8 @@ _BARE_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(?::[\w.-]{1,128})?(?![\w/]
 # The CUDA of an image in prose; that of a host or a driver is another one.
 _CUDA_VERSION = re.compile(
     r"\bcuda(?:_version| version| toolkit)?[=: ]{1,2}v?(\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)\b"
-    r"|\bcuda ?>= ?(\d{1,2}\.\d{1,2})",
+    r"|\bcuda ?>= ?(\d{1,2}\.\d{1,2})"
+    r"|(?<=[:-])cuda(\d{1,2}\.\d{1,2})(?:\.\d)?(?=-)",  # the tag of an image that it is built from
     re.I,
 )
 _NOT_OF_IMAGE = re.compile(r"\b(?:host|driver|nvidia-smi|offers?|supports?|installed)\b", re.I)
@@ -122,7 +123,7 @@ def _image_cuda(text: str) -> Version | None:
     for match in _CUDA_VERSION.finditer(text):
         before = re.split(r"[,;.]\s", text[: match.start()])[-1]
         if not _NOT_OF_IMAGE.search(before):
-            return version(match[1] or match[2])
+            return version(match[1] or match[2] or match[3])
     return None
 
 

@@ -130,6 +130,10 @@ def _not_ready(case: Case) -> Iterator[Fault]:
 def _not_active(case: Case) -> Iterator[Fault]:
     manager = case.facts.nvidia.fabric_manager
     driver = case.facts.nvidia.driver.value
+    said = next(filter(None, map(_IS_DOWN.search, case.facts.notes)), None)
+    if said is not None and not manager.active.value:
+        yield _down(case, f"a note says: {said[0]}", "notes", driver)
+        return
     if manager.version.is_absent or is_absent(case, _UNIT):
         yield _down(case, "no fabric manager is installed", manager.version.at, driver)
         return
@@ -173,6 +177,12 @@ def _modules_missing(case: Case) -> Iterator[Fault]:
         )
 
 
+_IS_DOWN = re.compile(
+    r"\bfabric[- ]?manager\S*(?: service)? (?:is |was |has )?"
+    r"(?:(?:not|never) (?:been )?(?:installed|running|active|started|enabled|there)|inactive|"
+    r"failed|disabled|stopped|dead)\b|\b(?:no|without) (?:nvidia-)?fabric[- ]?manager\b",
+    re.IGNORECASE,
+)
 _SUBNET = re.compile(r"nvlsm(?:\.service)?|nvlink5?-\d*|libnvsdm\S*", re.IGNORECASE)
 _IB_MODULES = ("mlx5_core", "mlx5_ib", "ib_umad", "ib_core", "ib_uverbs")
 
