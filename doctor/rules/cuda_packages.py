@@ -11,6 +11,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix, capability_matches
 from doctor.rules import builds
 from doctor.rules.cuda_level import two_parts
+from doctor.rules.cuda_system import onnxruntime_beside
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import covering
@@ -35,7 +36,9 @@ def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
         CTranslate2 (claims in the matrix).
     """
-    found = installed(case, matrix, "ctranslate2") or engine(case, matrix)
+    library = installed(case, matrix, "ctranslate2")
+    inside = None if library else onnxruntime_beside(case, matrix)
+    found = library or inside or engine(case, matrix)
     claims = covering(matrix, found, "requires-package", "cudnn")
     if not claims:
         raise NotApplicable(f"no cuDNN is known that {found.name} takes from outside")
@@ -45,7 +48,7 @@ def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("the GPU package is not installed")
     here = [p for p in case.scope.packages.known("packages") if _CUDNN.fullmatch(p.name)]
     known = [p for p in here if p.version is not None]
-    beside = not known and found.name in _BESIDE_TORCH
+    beside = not known and (inside is not None or found.name in _BESIDE_TORCH)
     brought = _cudnn_of_torch(case, matrix) if beside else ()
     if not known and not brought:
         raise MissingFact("version of cuDNN", Missing.NOT_STATED)
@@ -55,7 +58,8 @@ def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         ):
             fault = _other_cudnn(found, (*known, *brought)[0], match)
             # Beside that of torch, the system may hold one of the right major.
-            yield replace(fault, severity=Severity.WARNING) if brought else fault
+            is_sure = not brought and inside is None
+            yield fault if is_sure else replace(fault, severity=Severity.WARNING)
             return
 
 

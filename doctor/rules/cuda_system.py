@@ -13,7 +13,7 @@ from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_major import packaged_majors, takes_system_cuda
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, engine, software
+from doctor.rules.software import Software, engine, engine_name, software
 
 
 @rule("CUD133", cause="cuda-major-mismatch", severity=Severity.ERROR)
@@ -21,7 +21,8 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The engine takes CUDA's libraries from the system, where another major is installed.
 
     What: the CUDA major of the engine's build against the toolkits of the host and the
-        library packages of the environment.
+        library packages of the environment; of a program that is not listed, those of the
+        ONNX Runtime that is stated beside it.
     Why: such a wheel holds no CUDA libraries. It asks for those of its major by name,
         does not find them, and falls back to the CPU or fails.
     How to fix: the engine's build for the installed major, or the libraries of its major
@@ -31,7 +32,8 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
         CTranslate2; TensorFlow's tested build configurations (rows in the matrix).
     """
-    found = engine(case, matrix)
+    beside = onnxruntime_beside(case, matrix)
+    found = beside or engine(case, matrix)
     if not takes_system_cuda(matrix, found.name, found.version):
         raise NotApplicable(f"{found.name} brings its own CUDA libraries")
     build = _gpu_build(case, matrix, found)
@@ -57,7 +59,20 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
         ),
         sources=build.sources,
+        severity=Severity.WARNING if beside else None,
     )
+
+
+def onnxruntime_beside(case: Case, matrix: Matrix) -> Software | None:
+    """The GPU package of ONNX Runtime in a program that the matrix does not list, or in torch's."""
+    package = case.scope.package("onnxruntime-gpu")
+    name = engine_name(case, matrix)
+    if package is None or package.version is None:
+        return None
+    if name != "torch" and matrix.canonical(name) is not None:
+        return None
+    at = package.location or case.scope.packages.at
+    return software(matrix, "onnxruntime", package.version, at)
 
 
 def _gpu_build(case: Case, matrix: Matrix, found: Software) -> CudaBuild | None:

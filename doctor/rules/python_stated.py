@@ -11,10 +11,21 @@ from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework_abi import EXTENSIONS
 from doctor.rules.python import allows
-from doctor.rules.software import Software, admits, engine_name, packages, pythons, software
+from doctor.rules.settings import applicable, covering, settings
+from doctor.rules.software import (
+    Software,
+    admits,
+    engine_name,
+    installed,
+    packages,
+    pythons,
+    software,
+)
 
 # Judged by rules of their own; an engine beside the one that runs is often there for its kernels.
 _JUDGED = (*ENGINE_ORDER, *EXTENSIONS, "torchvision", "torchaudio", "torchcodec", "triton")
+# Of these the matrix lists what they take where it is there.
+_WITH_COMPANIONS = ("transformers",)
 
 
 @rule("PYE105", cause="python-unsupported", severity=Severity.WARNING)
@@ -112,4 +123,70 @@ def _contradicts(found: Software, other: Package, spec: str) -> Fault:
     )
 
 
-RULES: tuple[Rule, ...] = (stated_package_out_of_range, stated_packages_contradict)
+@rule("PYE208", cause="dependency-conflict", severity=Severity.WARNING)
+def package_beside_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A package that another one uses where it is there, in a version that it does not take.
+
+    What: what the matrix holds of a release's optional companions against the packages here:
+        the torch of Transformers.
+    Why: no installer checks it: "Disabling PyTorch because PyTorch >= 2.4 is required".
+    How to fix: the version that the finding names, or an older release of the one that asks.
+    Silent when: one of the two is not here, or a version is stated too loosely.
+    Sources: METADATA of the releases, their extras (claims in the matrix).
+    """
+    here = case.scope.packages.known("packages")
+    found = [installed(case, matrix, name) for name in _WITH_COMPANIONS]
+    asking = [software for software in found if software is not None]
+    if not asking:
+        raise NotApplicable("no package here whose optional companions are listed")
+    for own, match in ((asks, m) for asks in asking for m in covering(matrix, asks, "beside")):
+        other = next((p for p in here if p.name == match.claim.key and p.version), None)
+        if other is None or other.version is None:
+            continue
+        if admits(match.claim.value, other.version) is False:
+            yield Fault(
+                f"{own.label} takes {other.name}{match.claim.value}; here is {other.version}: "
+                f"{match.claim.text}",
+                evidence=(own.evidence, Evidence(f"{other.name} {other.version}", other.location)),
+                remedies=(Remedy(match.claim.remedy),),
+                sources=match.claim.source,
+                extrapolated=match.extrapolated,
+            )
+
+
+@rule("PYE107", cause="arch-wheel-missing", severity=Severity.WARNING)
+def stated_package_not_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A package that is stated beside the engine is not built for this operating system.
+
+    What: the operating system against what the matrix knows of the wheels of each stated
+        package.
+    Why: "no matching distribution found", or a package without its compiled library.
+    How to fix: what the finding names: another release, WSL, or a container.
+    Silent when: it runs in WSL or a container, or the packages were read on disk.
+    Sources: file names of the package index (claims in the matrix).
+    """
+    system = case.facts.host.os.known("host.os")
+    if case.scope.image.ref or case.facts.host.platform.value == "wsl2":
+        raise NotApplicable("it runs in a Linux of its own")
+    stated = list(_stated(case, matrix))
+    if not stated:
+        raise NotApplicable("no package is stated that the matrix lists")
+    setting = settings(case, matrix)[0]
+    for found in stated:
+        for match in applicable(matrix, found, "platform", setting):
+            if match.claim.key == system.id and match.claim.value == "unsupported":
+                yield Fault(
+                    f"{found.label} on {system.pretty or system.id}: {match.claim.text}",
+                    evidence=(found.evidence, Evidence(system.id, case.facts.host.os.at)),
+                    remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
+                    sources=match.claim.source,
+                    extrapolated=match.extrapolated,
+                )
+
+
+RULES: tuple[Rule, ...] = (
+    stated_package_out_of_range,
+    stated_packages_contradict,
+    package_beside_too_old,
+    stated_package_not_for_system,
+)
