@@ -37,6 +37,11 @@ _IOMMU = (
 _NVSWITCH = re.compile(r"\bnv-?switch|\b[hd]gx\b(?![ -](?:spark|station)|.{0,12}\b4-gpu)", re.I)
 _NO_NVSWITCH = re.compile(r"\b(?:no|without|not|lacks?)\b[^,;.]{0,20}nv-?switch", re.I)
 _CUDA_OF_COMPAT = re.compile(r"cuda(?:-compat)?[-:](\d{1,2})[-.](\d{1,2})")
+_COMPAT_FIRST = re.compile(
+    r"(?:\bcompat(?:ibility)?\b|/compat\b|\bcuda-compat\S*)[^;\n]{0,60}\b(?:override|shadow|precede|"
+    r"(?:is|are|comes?|come) (?:found |loaded |used )?(?:first|before|instead))",
+    re.I,
+)
 _FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 
 
@@ -177,7 +182,8 @@ def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLib
     """
     path = report.table("env").text("LD_LIBRARY_PATH")
     folder = next((part for part in path.split(":") if re.search(r"/compat(?:/|$)", part)), "")
-    if not folder and not packages.compat:
+    comes_first = any(map(_COMPAT_FIRST.search, report.strings("notes")))
+    if not folder and not packages.compat and not comes_first:
         return UNSTATED
     box = report.table("container")
     texts = (packages.compat, folder, f"{box.text('image')} {box.text('text')}")
@@ -187,13 +193,14 @@ def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLib
     is_cuda = own is not None and (own.major or 0) < _FIRST_BRANCH
     told = version(f"{named[1]}.{named[2]}") if named else None
     library = DriverLibrary(
-        path=f"{folder or packages.compat}/libcuda.so.1",
+        path=f"{folder or packages.compat or 'compat'}/libcuda.so.1",
         version=None if is_cuda else own,
         compat=True,
         cuda=told or (own if is_cuda else None),
         searched=0,
     )
-    return seen((library,), "env.LD_LIBRARY_PATH" if folder else "packages", partial=True)
+    at = "env.LD_LIBRARY_PATH" if folder else "notes" if comes_first else "packages"
+    return seen((library,), at, partial=True)
 
 
 def _or_package(

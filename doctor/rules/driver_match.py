@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import DriverLibrary, Version
 from doctor.findings import Evidence, Remedy
@@ -12,6 +13,7 @@ from doctor.rules import cards
 from doctor.rules.compat import Compat, verdict
 from doctor.rules.cuda_level import effective_library
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.image_facts import image_cuda
 
 _REBOOT = Remedy(
     action="reboot, so that the installed module is the loaded one",
@@ -165,7 +167,7 @@ def compat_library_older_than_driver(case: Case, matrix: Matrix) -> Iterator[Fau
     Sources: CUDA Compatibility guide, forward compatibility; gpustack issue 4678,
         vllm issue 33447.
     """
-    library = _compat_in_use(case)
+    library = _compat_in_use(case, matrix)
     driver = case.facts.nvidia.driver.known("nvidia.driver")
     if library.version is None and case.facts.nvidia.libcuda.at == "packages":
         raise NotApplicable("a package alone puts nothing on the loader's path")
@@ -185,14 +187,16 @@ def _named(library: DriverLibrary) -> str:
     return str(library.version) if library.version is not None else f"of CUDA {library.cuda}"
 
 
-def _compat_in_use(case: Case) -> DriverLibrary:
+def _compat_in_use(case: Case, matrix: Matrix) -> DriverLibrary:
     """The compat copy that is found first; `NotApplicable` if the first one is none."""
     _need_linux_driver(case)
     case.facts.nvidia.libcuda.known("nvidia.libcuda")
     library = effective_library(case)
     if library is None or not library.compat:
         raise NotApplicable("the host's own libcuda is found first")
-    return library
+    image = image_cuda(case.scope, matrix) if library.cuda is None else None
+    # The library of an image is of the CUDA that the image is made for.
+    return library if image is None else replace(library, cuda=image.cuda)
 
 
 def _facts(case: Case, library: DriverLibrary) -> tuple[Evidence, ...]:
@@ -231,7 +235,7 @@ def compat_library_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: CUDA Compatibility guide, forward compatibility; notes read from the
         libraries (rows in the matrix).
     """
-    library = _compat_in_use(case)
+    library = _compat_in_use(case, matrix)
     driver = case.facts.nvidia.driver.value
     answer = verdict(library, driver, case.nvidia_devices, matrix)
     if driver is None and answer is not Compat.CARD:
