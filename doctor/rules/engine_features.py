@@ -29,6 +29,7 @@ from doctor.rules.settings import (
 from doctor.rules.software import Software, engine, packages, software
 
 BACKEND_ARGUMENTS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
+_LIBRARY = "transformers"
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 
 
@@ -75,7 +76,8 @@ def _chosen_backends(case: Case) -> list[tuple[str, str]]:
 def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:
     """The engine, if claims of it speak of the thing; else the package that brings it.
 
-    That is one beside the engine, else one that a release which it may be requires.
+    That is one beside the engine, else one that a release which it may be requires. Of a
+    program that the matrix does not know it is the library whose word for the thing it uses.
     """
     found = engine(case, matrix)
     if _names(matrix.claims(found.name, kind), name):
@@ -86,6 +88,10 @@ def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:
     for required in _required(matrix, found):
         if _names(matrix.claims(required, kind), name):
             return software(matrix, required, None, found.at)
+    own_words = (m for m in matrix.claims(_LIBRARY, kind) if m.claim.data.get("own_word"))
+    is_own = found.name == "torch" or matrix.engine(found.name) is None
+    if is_own and _names(own_words, name):
+        return software(matrix, _LIBRARY, None, found.at)
     return found
 
 

@@ -212,7 +212,7 @@ def _of_script(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
     """
     if found.version is None or not found.version.is_exact:
         return
-    listed = [match.claim for match in matrix.claims(found.name, "build-targets", found.version)]
+    listed = [match.claim for match in matrix.claims(found.name, "wheel-targets", found.version)]
     torch = case.scope.torch.value
     built = torch.cuda.value if torch is not None else None
     label = _label(case, found) or (f"cu{built.text.replace('.', '')}" if built else "")
