@@ -49,7 +49,7 @@ def driver_below_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if build is None or (build.assumed and told is not None and not told.several):
         build = told
     if build is None:
-        below = tuple(_below_every_release(case, matrix))
+        below = tuple(_below_every_release(case, matrix)) or tuple(_below_toolkit(case, matrix))
         if not below:
             case.scope.torch.known("the CUDA version of the installed build")
         yield from below
@@ -78,6 +78,16 @@ def _below_every_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if found is not None and _is_too_old(found):
             yield replace(_too_old(case, matrix, build, offered), severity=Severity.WARNING)
             return
+
+
+def _below_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A toolkit alone is told, and what it compiles does not run on the driver."""
+    build, offered = release_builds.toolkit_build(case), level(case, matrix)
+    if build is None or offered is None:
+        return
+    found = relation(build.cuda, offered.cuda, _linux_driver(case, matrix), matrix)
+    if found is not None and _is_too_old(found):
+        yield _too_old(case, matrix, build, offered)
 
 
 def _need_driver(case: Case, matrix: Matrix) -> None:

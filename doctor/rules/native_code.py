@@ -13,6 +13,7 @@ from doctor.rules.builds import local_build
 from doctor.rules.cuda_level import Load, level, relation, two_parts
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.release_builds import toolkit_build
 from doctor.rules.settings import Setting, applicable, settings
 from doctor.rules.software import Software, engine
 
@@ -71,8 +72,8 @@ def _newer(
 def compiled_by_newer_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """What was compiled on this host is of a newer CUDA than the driver offers.
 
-    What: the toolkit that compiles, where somebody says that the program was built here,
-        against the CUDA that the driver offers.
+    What: the toolkit that compiles, where somebody says that the program was built here or
+        tells of nothing else with CUDA, against the CUDA that the driver offers.
     Why: within a major only machine code runs on an older driver. Builds that name no card,
         or another one, leave the rest to PTX, which the driver must compile: "the provided
         PTX was compiled with an unsupported toolchain" (CUDA 222).
@@ -81,7 +82,7 @@ def compiled_by_newer_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: nothing was compiled here, or the driver offers that CUDA.
     Sources: CUDA Compatibility guide, limits of minor-version compatibility.
     """
-    build = local_build(case)
+    build = local_build(case) or toolkit_build(case)
     if build is None:
         raise NotApplicable("nothing is said to be compiled here")
     offered = level(case, matrix)
@@ -91,7 +92,7 @@ def compiled_by_newer_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     driver = case.facts.nvidia.driver.value
     if relation(build.cuda, offered.cuda, driver, matrix) is Load.MINOR:
         yield Fault(
-            f"{build.package} was compiled with CUDA {build.cuda}, and the driver offers "
+            f"{build.package} is made with CUDA {build.cuda}, and the driver offers "
             f"{offered.cuda}: its PTX is too new",
             evidence=(build.evidence, offered.evidence),
             remedies=(

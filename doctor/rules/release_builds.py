@@ -57,6 +57,18 @@ def named_build(case: Case) -> CudaBuild | None:
     return None if lowest is None else replace(lowest, assumed=True, several=not own)
 
 
+def toolkit_build(case: Case) -> CudaBuild | None:
+    """The one toolkit that is told, where nothing else tells of any CUDA: what it compiles."""
+    scope, toolkits = case.scope, case.facts.nvidia.toolkits
+    found = [t.version for t in toolkits.value or () if t.version is not None]
+    is_all = not toolkits.partial  # a host that was looked at, where a toolkit may lie unused
+    if is_all or len(found) != 1 or scope.packages.value or scope.image.ref or scope.variants:
+        return None
+    fact = Evidence(f"CUDA toolkit {found[0]}", toolkits.at)
+    what = "what the CUDA toolkit compiles"
+    return CudaBuild(what, None, found[0], fact, assumed=True, several=True)
+
+
 def _by_name(case: Case) -> Iterator[CudaBuild]:
     for package in case.scope.packages.value or ():
         match = _NAMED.search(package.name)
