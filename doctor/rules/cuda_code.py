@@ -235,7 +235,8 @@ def runs_by_jit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the first start is slow, needs a writable compute cache, and performance may lag
         behind code made for the card.
     How to fix: nothing must be done; a build with machine code for the card starts faster.
-    Silent when: machine code fits the card.
+    Silent when: machine code fits the card. A warning where the PTX is older than the machine
+        code: it was not made for newer cards, and PyTorch says that it is not compatible.
     Sources: CUDA C++ Programming Guide, just-in-time compilation.
     """
     for device in cards.distinct(case.nvidia_devices) if _needed(case, matrix) else ():
@@ -248,7 +249,19 @@ def runs_by_jit(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     "compiling PTX at the first start",
                     evidence=(holder.evidence, Evidence(f"{card.sm} is not among its targets")),
                     sources=holder.sources,
+                    severity=Severity.WARNING if _is_relic(holder, card) else None,
                 )
+
+
+def _is_relic(holder: Holder, card: ComputeCapability) -> bool:
+    """Tell whether its PTX is for less than its machine code, which ends a major before the card.
+
+    A build that is meant to run on newer cards carries the PTX of its newest target.
+    """
+    targets = [target for kernels in holder.kernels for target in kernels.targets]
+    ptx = [t.capability for t in targets if t.kind is Coverage.PTX]
+    machine = [t.capability for t in targets if t.kind is Coverage.SASS]
+    return bool(ptx and machine) and max(ptx) < max(machine) and max(machine).major < card.major
 
 
 RULES: tuple[Rule, ...] = (no_code_for_card, ptx_newer_than_driver, runs_by_jit)
