@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 
 from doctor.facts import UNSTATED, Facts, HostFacts, NvidiaFacts, Version, seen
@@ -12,36 +13,42 @@ from doctor.intake.stated import driver_version
 from doctor.probes.packages import matters
 from doctor.probes.tool_text import reading
 
-AT = "dpkg -l"
 _DPKG = re.compile(
-    r"^([ih])i[ \t]{1,4}([a-z0-9][a-z0-9+.-]{1,80})(?::[a-z0-9]{1,10})?[ \t]{1,99}"
-    r"(\d[\w.+:~-]{0,80})[ \t]",
+    r"^(?P<state>[ih])i[ \t]{1,4}(?P<name>[a-z0-9][a-z0-9+.-]{1,80})(?::[a-z0-9]{1,10})?"
+    r"[ \t]{1,99}(?P<version>\d[\w.+:~-]{0,80})[ \t]",
     re.MULTILINE,
 )
 _RPM = re.compile(
-    r"^([A-Za-z][\w+.-]{1,80}?)-(\d[\w.+~^]{0,40}-[\w.+~^]{1,40})\.(?:x86_64|aarch64|noarch)$",
+    r"^(?P<name>[A-Za-z][\w+.-]{1,80}?)-(?P<version>\d[\w.+~^]{0,40}-[\w.+~^]{1,40})"
+    r"\.(?:x86_64|aarch64|noarch)$",
     re.MULTILINE,
 )
 # `apt list --installed`, `dnf list installed`, `pacman -Qs`, each a form of its own.
 _APT = re.compile(
-    r"^([a-z0-9][a-z0-9+.-]{1,80})/[^ \t\n]{1,80} (\d[\w.+:~-]{0,80}) \w{2,10} "
+    r"^(?P<name>[a-z0-9][a-z0-9+.-]{1,80})/[^ \t\n]{1,80} (?P<version>\d[\w.+:~-]{0,80}) \w{2,10} "
     r"\[installed[^\]\n]{0,60}\]",
     re.MULTILINE,
 )
 _DNF = re.compile(
-    r"^([A-Za-z][\w+.-]{1,80})\.(?:x86_64|aarch64|noarch)[ \t]{1,60}"
-    r"(\d[\w.+~^:-]{0,80})[ \t]{1,60}@",
+    r"^(?P<name>[A-Za-z][\w+.-]{1,80})\.(?:x86_64|aarch64|noarch)[ \t]{1,60}"
+    r"(?P<version>\d[\w.+~^:-]{0,80})[ \t]{1,60}@",
     re.MULTILINE,
 )
 _PACMAN = re.compile(
-    r"^local/([a-z0-9][\w+.-]{1,60}) (\d[\w.+:]{0,40}-\d{1,3}(?:\.\d)?)(?=[ \n]|$)",
+    r"^local/(?P<name>[a-z0-9][\w+.-]{1,60}) "
+    r"(?P<version>\d[\w.+:]{0,40}-\d{1,3}(?:\.\d)?)(?=\s|$)",
     re.MULTILINE,
 )
-_OTHERS = ((_RPM, "rpm -qa"), (_APT, "apt list"), (_DNF, "dnf list"), (_PACMAN, "pacman -Qs"))
-MARKS = (
-    *("\nii ", "\nhi ", ".x86_64\n", ".aarch64\n", ".noarch\n", ".x86_64 ", ".aarch64 "),
-    *("[installed", "local/"),
+_ARCHES = (".x86_64", ".aarch64", ".noarch")
+# Each form with its tool, and the marks without which none of its rows is there.
+_FORMS = (
+    (_DPKG, "dpkg -l", ("ii ", "hi ")),
+    (_RPM, "rpm -qa", tuple(f"{arch}\n" for arch in _ARCHES)),
+    (_APT, "apt list", ("[installed",)),
+    (_DNF, "dnf list", tuple(f"{arch} " for arch in _ARCHES)),
+    (_PACMAN, "pacman -Qs", ("local/",)),
 )
+MARKS = ("\nii ", "\nhi ", *(mark for _, _, marks in _FORMS[1:] for mark in marks))
 # Arch Linux keeps the libraries in nvidia-utils.
 _USERSPACE = re.compile(
     r"libnvidia-compute-\d+(?:-server)?|libcuda1|nvidia-driver-cuda-libs|nvidia-utils"
@@ -52,20 +59,23 @@ _MAX = 8000
 
 def looks_like(text: str) -> bool:
     """Tell by a row of one of the tools."""
-    return any(form.search(text) is not None for form in (_DPKG, *(form for form, _ in _OTHERS)))
+    return any(form.search(text) is not None for form, _ in _forms(text))
+
+
+def _forms(text: str) -> Iterator[tuple[re.Pattern[str], str]]:
+    return ((form, at) for form, at, marks in _FORMS if any(mark in text for mark in marks))
 
 
 def parse(text: str) -> Facts:
     """Installed packages that matter, and those on hold; the list may have been filtered."""
-    rows = [row for row in islice(_DPKG.finditer(text), _MAX) if matters(row[2])]
-    listed = [SystemPackage(row[2], row[3]) for row in rows]
-    held = tuple(row[2] for row in rows if row[1] == "h")
-    at = AT
-    for form, name in () if rows else _OTHERS:
-        found = islice(form.finditer(text), _MAX)
-        listed = [SystemPackage(row[1], row[2]) for row in found if matters(row[1])]
-        at = name
-        if listed:
+    listed: list[SystemPackage] = []
+    held: tuple[str, ...] = ()
+    at = ""
+    for form, tool in _forms(text):
+        rows = [row for row in islice(form.finditer(text), _MAX) if matters(row["name"])]
+        if rows:
+            at, listed = tool, [SystemPackage(row["name"], row["version"]) for row in rows]
+            held = tuple(row["name"] for row in rows if row.groupdict().get("state") == "h")
             break
     return Facts(
         nvidia=_nvidia(listed, at),
