@@ -35,7 +35,7 @@ def lowest_build(
         known += [(cuda, row) for row in rows for _, cuda in cuda_variants(row)]
     listed = [(cuda, row) for cuda, row in known if cuda is not None]
     if not listed:
-        return None
+        return _lowest_claim(matrix, found.name)
     cuda, row = min(listed, key=lambda pair: pair[0].low)
     what = "default build of a release" if default else "release"
     since = f" from {rows[-1].version} on" if recent else ""
@@ -43,6 +43,17 @@ def lowest_build(
         f"no listed {what} of {found.name}{since} is for less than CUDA {cuda}", "matrix"
     )
     return CudaBuild(found.name, None, cuda, fact, assumed=True, sources=tuple(row.source))
+
+
+def _lowest_claim(matrix: Matrix, name: str) -> CudaBuild | None:
+    """The same of an engine whose rows name no CUDA, and whose claims do."""
+    known = [(as_cuda(m.claim.value or ""), m.claim) for m in matrix.claims(name, "cuda")]
+    listed = [(cuda, claim) for cuda, claim in known if cuda is not None]
+    if not listed:
+        return None
+    cuda, claim = min(listed, key=lambda pair: pair[0].low)
+    fact = Evidence(f"no release of {name} is stated for less than CUDA {cuda}", "matrix")
+    return CudaBuild(name, None, cuda, fact, assumed=True, sources=tuple(claim.source))
 
 
 def named_build(case: Case) -> CudaBuild | None:
