@@ -114,6 +114,8 @@ def _known(case: Case, matrix: Matrix) -> Iterator[Holder]:
     if version is not None:
         at = case.scope.torch.at or case.scope.packages.at
         yield from of_software(case, matrix, software(matrix, "torch", version, at))
+    elif "torch" in case.scope.variants:
+        yield from _of_cuda_line(case, matrix, Software("torch", None, at="build_variant"))
     try:
         found = engine(case, matrix)
     except NotApplicable:
@@ -235,10 +237,13 @@ def _scripted(found: Software, claims: list[Claim]) -> Iterator[Holder]:
 
 
 def _of_cuda_line(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
-    """A torch of no known release, such as a nightly: what every known build of its CUDA holds."""
+    """A torch of no known release, such as a nightly, or of no stated one.
+
+    It is taken to hold what every known build for its CUDA holds.
+    """
     domain = matrix.engine("torch")
-    cuda = cuda_of_label(found.version.local if found.version else "")
-    if domain is None or cuda is None or not found.version:
+    cuda = cuda_of_label(_label(case, found))
+    if domain is None or cuda is None:
         return
     arch = case.facts.host.arch.value
     same = [v for v in _variants(domain.releases, cuda) if _on(v, arch)]
