@@ -34,6 +34,12 @@ def wants_cpu(case: Case) -> bool:
     return named or package or "cpu" in (device, backend, target) or _is_cpu_engine(case)
 
 
+def runs_on_torch(case: Case, matrix: Matrix) -> bool:
+    """Tell whether torch drives the devices: a program of its own beside one does so too."""
+    name = engine_name(case, matrix)
+    return name in TORCH_ENGINES or (matrix.engine(name) is None and case.scope.torch.is_known)
+
+
 def computes_on_cpu(case: Case) -> bool:
     """llama.cpp and its kin where the host has no accelerator: the CPU is what they run on."""
     work, devices = case.workload, case.facts.devices

@@ -11,9 +11,9 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import amd_cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.framework import TORCH_ENGINES, wants_cpu
+from doctor.rules.framework import runs_on_torch, wants_cpu
 from doctor.rules.model_facts import environment
-from doctor.rules.software import Software, admits, engine, engine_name, torch_version
+from doctor.rules.software import Software, admits, engine, torch_version
 
 _ROCM_LABEL = re.compile(r"rocm(\d+(?:\.\d+)*)")
 _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
@@ -35,7 +35,7 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
     devices = case.need_vendor("amd")
     if any(d.vendor == "nvidia" for d in case.devices) or wants_cpu(case):
         raise NotApplicable("not an AMD host, or a CPU run")
-    if not _uses_torch(case, matrix):
+    if not runs_on_torch(case, matrix):
         raise NotApplicable("no engine here runs GPUs through torch")
     if not case.scope.torch.is_known and case.scope.lacks("torch"):
         raise NotApplicable("torch is not installed")
@@ -60,12 +60,6 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise MissingFact("torch.hip", build.hip.missing or Missing.NOT_STATED)
 
 
-def _uses_torch(case: Case, matrix: Matrix) -> bool:
-    """Tell whether the GPUs are driven by torch: so does a program of its own beside one."""
-    name = engine_name(case, matrix)
-    return name in TORCH_ENGINES or (matrix.engine(name) is None and case.scope.torch.is_known)
-
-
 @rule("CUD902", cause="rocm-mismatch", severity=Severity.ERROR)
 def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The GPU's gfx target is not among those of the installed libraries or the engine.
@@ -85,7 +79,7 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     devices = case.need_vendor("amd")
     found = engine(case, matrix)
-    held = amd_cards.held(case, matrix, found, _uses_torch(case, matrix))
+    held = amd_cards.held(case, matrix, found, runs_on_torch(case, matrix))
     posed = amd_cards.override(environment(case).get(_OVERRIDE, ""))
     # What torch's wheel holds says nothing of the engine's own libraries.
     speaks = bool(held.targets) and (not held.of_torch or found.name == "torch")
