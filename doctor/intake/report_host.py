@@ -42,6 +42,13 @@ _COMPAT_FIRST = re.compile(
     r"(?:is|are|comes?|come) (?:found |loaded |used )?(?:first|before|instead))",
     re.I,
 )
+_GUEST_TYPE = re.compile(
+    r"\b((?:kvm|qemu)(?:32|64)|QEMU (?:Virtual|TCG) CPU|Common KVM processor)\b|"
+    r"\b(?:cpu|processor)(?: type| model)?\b[^;\n]{0,12}\b(x86-64-v[12][\w-]{0,8})|"
+    r"\b(?:proxmox|kvm|qemu|libvirt)\b[^;\n]{0,40}\bdefault (?:cpu|processor|type|virtual cpu)\b",
+    re.I,
+)
+_CHANGED = re.compile(r"\b(?:fix(?:ed|es)|helps|helped|works?|chang\w{1,3}|to host|was)\b", re.I)
 _FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 
 
@@ -60,7 +67,7 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
         platform=_platform(report),
         l4t=_l4t(system),
         jetpack=system.version("jetpack"),
-        cpu=_cpu(report.table("cpu")),
+        cpu=_cpu(report.table("cpu"), _guest_type(report.strings("notes"))),
         memory_mib=_mib(memory, "ram_gib"),
         memory_available_mib=_mib(memory, "available_gib"),
         memory_needed_mib=_mib(memory, "needed_gib", "requested_gib"),
@@ -124,12 +131,22 @@ def _l4t(system: Stated) -> Reading[Version]:
     return seen(widened(Version(".".join(numbers)), 3), "os.l4t")
 
 
-def _cpu(cpu: Stated) -> Cpu:
+def _guest_type(notes: tuple[str, ...]) -> str:
+    """The type of processor that a guest is shown, by the first note that speaks of one.
+
+    QEMU's default types have one thing in common: they are no later than Nehalem.
+    """
+    found = (_GUEST_TYPE.search(note) for note in notes if not _CHANGED.search(note))
+    match = next(filter(None, found), None)
+    return "" if match is None else match[1] or match[2] or "QEMU Virtual CPU"
+
+
+def _cpu(cpu: Stated, guest: str) -> Cpu:
     flags, lacks = cpu.strings("flags"), cpu.strings("lacks")
     cpu.raw("vm")
     count = cpu.number("count")
     stated = Cpu(
-        model=reading(full_name(cpu.text("model")) or None, "cpu.model"),
+        model=reading(full_name(cpu.text("model")) or guest or None, "cpu.model"),
         # A list with "fpu", which each x86 of 64 bits has, was copied whole from the kernel.
         flags=seen(flags, "cpu.flags", partial="fpu" not in flags) if flags else UNSTATED,
         lacks=seen(lacks, "cpu.lacks", partial=True) if lacks else UNSTATED,

@@ -68,15 +68,17 @@ _SYSTEM = (
     ("userspace", re.compile(r"libnvidia-(?:tesla-)?(?:compute|ml|cfg1)\d*(?:-.*)?|"
                              r"libcuda1(?:-\d+)?|(?:nvidia|nvidia-\d{3}xx)-(?:compute-)?utils.*|nvidia-smi|"
                              r"nvidia-driver-(?:cuda|libs).*|xorg-x11-drv-nvidia.*|"
-                             r"nvidia-(?:compute|gl|video)-g\d\d.*|"
+                             r"nvidia-(?:compute|gl|video)-?g\d\d.*|nvidia\d{3}-(?:libs|utils).*|"
                              r"nvidia-container-toolkit-(?:production|lts)")),
     ("module", re.compile(r"(?:lib)?nvidia-(?:kernel|dkms)-.*|nvidia-open-(?:dkms|kernel).*|"
-                          r"a?kmod-nvidia.*|nvidia(?:-open|-\d{3}xx|-lts)?-(?:dkms|kmod).*|"
+                          r"a?kmod-nvidia.*|nvidia(?:-driver)?(?:-(?:open|latest|current|\d{3}xx|lts))?-(?:dkms|kmod).*|"
+                        r"nvidia\d{3}-dkms|dkms-nvidia.*|nvidia-(?:open-)?gfxg\d\d-kmp.*|"
                           r"nonfree-kmod-nvidia.*|nvidia-open-gpu-kernel-modules.*|"
                           r"nvidia-open-driver-g\d\d.*")),
     ("driver", re.compile(r"nvidia-driver-\d.*|cuda-drivers(?:-\d+)?|nvidia-open(?:-\d+)?|"
                           r"nvidia-\d{3}(?:-.*)?|nvidia-(?:tesla|legacy)-\d{3}(?:xx)?-driver|"
-                          r"nvidia(?:-lts)?|nvidia-graphics-drivers.*")),
+                          r"nvidia(?:-lts|\d{3})?|nvidia-graphics-drivers.*|nvidia-drivers|nvidia[-_]x11.*|"
+                        r"nvidia-current|x11-video-nvidiag\d\d")),
     ("compat", re.compile(r"cuda-compat(?:-\d+-\d+)?")),
 )  # fmt: skip
 # Ubuntu and NVIDIA name the packages of the two flavours apart.

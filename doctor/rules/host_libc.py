@@ -168,7 +168,10 @@ def _of_others(case: Case, matrix: Matrix, main: set[str]) -> Iterator[Floor]:
     """What stands beside the engine may have been compiled here, or be left unused."""
     for package in packages(case):
         name = matrix.canonical(package.name)
-        if name is not None and name not in main and package.version is not None:
+        if name is None:
+            plain = Software(package.name, package.version, at=case.scope.packages.at)
+            yield from floors_of_program(case, matrix, plain)
+        elif name not in main and package.version is not None:
             found = software(matrix, name, package.version, case.scope.packages.at)
             floors = () if found.beyond else floors_of_software(case, matrix, found)
             yield from (replace(floor, is_certain=False) for floor in floors)
