@@ -30,6 +30,11 @@ from doctor.rules.software import Software, engine, packages, software
 
 BACKEND_ARGUMENTS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _LIBRARY = "transformers"
+_FLASH_SWITCHES = {
+    "flash_attn": ("fa2",),
+    "attn_impl": ("flash_attn", "flash_attention_2"),
+    **dict.fromkeys(("flash_attention", "use_flash_attn", "use_flash_attention_2"), ("true",)),
+}
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 
 
@@ -66,11 +71,20 @@ def _chosen_backends(case: Case) -> list[tuple[str, str]]:
     """Names of back ends with where they were read: of arguments, else of the environment."""
     stated = [argument(case, name) for name in BACKEND_ARGUMENTS]
     env = environment(case)
+    stated += [("flash_attention_2", at) for at in _flash_switches(case)]
     named = [(env[name], f"environment {name}") for name in _BACKEND_VARIABLES if env.get(name)]
     chosen = list({str(name): at for name, at in stated if name}.items()) or named[:1]
     if not chosen:
         raise NotApplicable("no attention back end was chosen")
     return chosen
+
+
+def _flash_switches(case: Case) -> Iterator[str]:
+    """Where trainers' own switches ask for FlashAttention 2."""
+    for name, words in _FLASH_SWITCHES.items():
+        value, at = argument(case, name)
+        if str(value).lower() in words:
+            yield at
 
 
 def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:
