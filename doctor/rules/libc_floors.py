@@ -92,9 +92,8 @@ def _row_floor(found: Software, row: Release, is_certain: bool) -> Floor:
 
 def floors_of_program(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]:
     """The floor of a program that comes ready made and has no rows of its own."""
-    setting = settings(case, matrix)[0]
     for match in of_program(matrix, found.name, "libc-program"):
-        if holds(match.claim, setting) is not False:
+        if holds(match.claim, settings(case, matrix)[0]) is not False:
             fact = Evidence(f"{found.label} is built for glibc {match.claim.value}", found.at)
             needed = Version(match.claim.value)
             yield Floor(found.label, needed, fact, tuple(match.claim.source), is_certain=False)
