@@ -98,7 +98,7 @@ def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
     claims = [m for m in own if m.claim.value == "required"]
     setting = _implied(case, matrix, settings(case, matrix)[0])
     states = [(match, holds(match.claim, setting)) for match in claims]
-    asked = [(match, state) for match, state in states if state is not False]
+    asked = [(m, state) for m, state in states if state or (state is None and _may_be(m))]
     if not asked:
         raise NotApplicable(f"no instruction set is known that {found.name} needs")
     for match, state in asked:
@@ -109,6 +109,11 @@ def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
             is_sure = state and match.claim.kind == "isa"
             yield fault if is_sure else replace(fault, severity=Severity.WARNING)
             return
+
+
+def _may_be(match: ClaimMatch) -> bool:
+    """Tell whether a condition of a claim may hold unsaid; what must be asked for does not."""
+    return not any(key.startswith("arg:") for key in match.claim.when)
 
 
 def _implied(case: Case, matrix: Matrix, setting: Setting) -> Setting:

@@ -114,7 +114,9 @@ def _condition(key: str, spec: str, setting: Setting) -> bool | None:
         return _package(key.removeprefix("package:"), spec, setting.scope)
     if key.startswith("arg:"):
         stated = setting.arguments.get(key.removeprefix("arg:"))
-        return None if stated is None else _is_one_of(str(stated), spec)
+        if stated is None:  # who states arguments has asked for no other
+            return False if setting.arguments else None
+        return _is_one_of(str(stated), spec)
     if key.startswith("env:"):
         return _is_one_of(setting.environment.get(key.removeprefix("env:"), ""), spec)
     if key in ("model", "attention"):
