@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 600
 _TRIAL_S = 10.0
 _CHUNK = 1 << 20
+# NAME:TAG, NAME@sha256:..., or an id, in the letters that such names may have.
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:[:/@+][A-Za-z0-9._-]+)*")
 _OR_A_FILE = "or name a file: docker (podman) save -o image.tar IMAGE"
 # Never started: an image without a command of its own needs some word here.
 _NO_COMMAND = ["/nothing-of-this-image-is-run"]
@@ -93,7 +96,8 @@ def find_image(client: DockerClient, ref: str) -> Image:
     no_image = UsageError(
         f"{ref[:200]!r} is no image", "write NAME:TAG, NAME@sha256:..., or ./FILE"
     )
-    if not ref.isascii():  # no name has such letters, and the library cannot send all of them
+    # Of anything else the library makes another question, or cannot send it.
+    if _REFERENCE.fullmatch(ref) is None:
         raise no_image
     with reported():
         try:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from doctor.errors import UsageError
 from doctor.matrix import Matrix
 from doctor.matrix.launching import Launch
 from doctor.probes import pci
@@ -27,7 +26,7 @@ from doctor.smoke.reach import reach
 from doctor.smoke.secret import Secret
 from doctor.smoke.serve import serving
 from doctor.smoke.steps import State, Step
-from doctor.smoke.target import Target
+from doctor.smoke.target import Target, server_url
 
 URL_WAIT_S, ANSWER_S, FIRST_S = 10.0, 60.0, 180.0
 # A fault in one of these means that the server never became ready.
@@ -49,8 +48,7 @@ def smoke(ask: Ask, matrix: Matrix, say: Callable[[str], None] = lambda _: None)
 
 
 def _running(ask: Ask, matrix: Matrix) -> SmokeOutcome:
-    if not ask.url.startswith(("http://", "https://")):
-        raise UsageError(f"{ask.url[:200]!r} is no URL", "write http://HOST:PORT")
+    server_url(ask.url)
     row = launch_row(ask.engine, ask.version, matrix) if ask.engine else None
     done = _climb(completed(Target(ask.url, ask.model), ask, row, matrix), ask.key)
     proves, open_ = reach(done.known, "", done.steps, "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from doctor.errors import UsageError
 from doctor.smoke.known import TOLERANCE
 
 
@@ -73,3 +74,17 @@ class Target:
         """Host and port."""
         parts = urlsplit(self.url)
         return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def server_url(url: str) -> str:
+    """The URL of a server, as it was given; raises UsageError if it is none or holds a password."""
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_server = False
+    if not is_server:
+        raise UsageError(f"{url[:200]!r} is no URL of a server", "write http://HOST:PORT")
+    if parts.username or parts.password:
+        raise UsageError("the URL holds a password", "--api-key env:NAME or file:PATH")
+    return url

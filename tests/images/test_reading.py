@@ -263,7 +263,10 @@ def test_host_never_raises_for_odd_paths(tmp_path: Path) -> None:
             host.link(path)
 
 
-@pytest.mark.parametrize("name", ["\udcff", "🦙", "vllm:\u202ev1"])
+ODD_NAMES = ("\udcff", "🦙", "vllm:\u202ev1", "/", "", "..", "vllm:", "a//b", "http://x/y", "-x")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_name_that_no_image_can_have_is_asked_of_nobody(name: str) -> None:
     with pytest.raises(UsageError, match="is no image"):
         find_image(cast(Any, None), name)

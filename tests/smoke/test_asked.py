@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from doctor.smoke.launch import LaunchError
 from doctor.smoke.prepare import choose_model, prepare
 from doctor.smoke.profiled import ask_of
 from doctor.smoke.records import read_record, write_record
-from doctor.smoke.target import Record
+from doctor.smoke.target import Record, server_url
 from doctor.smoke.values import value_of
 from tests.smoke.environments import environment
 
@@ -139,3 +140,19 @@ def test_records(tmp_path: Path) -> None:
             read_record(str(path))
     with pytest.raises(UsageError):
         write_record("/nowhere/figures.json", record)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[::1", "http://", "ftp://x", "127.0.0.1:8000", "http://h:99999", "http://h:x",
+     "http://user:word@h"],
+)  # fmt: skip
+def test_what_is_no_server_is_asked_of_nobody(url: str) -> None:
+    with pytest.raises(UsageError):
+        server_url(url)
+
+
+@given(st.text())
+def test_any_text_is_a_server_or_is_refused(text: str) -> None:
+    with contextlib.suppress(UsageError):
+        assert server_url(f"http://{text}") == f"http://{text}"

@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from doctor.errors import UsageError
 from doctor.matrix import Matrix
@@ -14,6 +13,7 @@ from doctor.smoke.bench.ask import MOST_RATE, MOST_USERS, BenchAsk, Limits, Load
 from doctor.smoke.bench.lengths import Lengths
 from doctor.smoke.bench.lengths_file import read_lengths
 from doctor.smoke.secret import read_secret
+from doctor.smoke.target import server_url
 
 # Doublings: each step asks whether twice the load brings more.
 SWEEP = (1, 2, 4, 8, 16, 32)
@@ -40,7 +40,7 @@ class Options:
 
 def read_ask(options: Options, matrix: Matrix) -> BenchAsk:
     """Understand the options. Raises UsageError for what contradicts itself or means nothing."""
-    url = _server(options.url)
+    url = server_url(options.url)
     if options.users and options.rates:
         raise UsageError("--concurrency and --rate contradict each other", "name one of them")
     limits = options.limits
@@ -58,19 +58,6 @@ def read_ask(options: Options, matrix: Matrix) -> BenchAsk:
         chat=options.chat,
         ttft_limit_s=options.ttft_limit_s,
     )
-
-
-def _server(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_server = False
-    if not is_server:
-        raise UsageError(f"{url[:200]!r} is no URL of a server", "write http://HOST:PORT")
-    if parts.username or parts.password:
-        raise UsageError("the URL holds a password", "--api-key env:NAME or file:PATH")
-    return url
 
 
 def _loads(options: Options) -> tuple[Load, ...]:
