@@ -66,7 +66,7 @@ def _side(
     """
     declared = config.get("quantization_config")
     stated = declared.get("weight_block_size") if isinstance(declared, dict) else None
-    if isinstance(stated, list) and stated and str(stated[0]).isdigit():
+    if isinstance(stated, list) and stated and str(stated[0]).isdecimal():
         return int(stated[0]), True
     asked = str(argument(case, "quantization")[0] or "").lower()
     name = model_name(case)
