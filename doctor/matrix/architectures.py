@@ -131,7 +131,7 @@ class ScaledCheckpoints(Row, frozen=True, kw_only=True):
     block: int
 
 
-class LibraryModel(Row, frozen=True, kw_only=True):
+class DefaultTag(Row, frozen=True, kw_only=True):
     """What a name of Ollama's library without a size behind it stands for: a tag like "70b"."""
 
     default: str
@@ -144,5 +144,5 @@ class ModelDomain(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     as_of: str
     models: tuple[ModelRow, ...] = ()
     scaled: tuple[ScaledCheckpoints, ...] = ()
-    library: tuple[LibraryModel, ...] = ()
+    default_tags: tuple[DefaultTag, ...] = ()
     listed: tuple[ListedModels, ...] = ()

@@ -112,7 +112,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "margins": ("key",),
     "named_memory": ("vendor", "sizes"),
     "scaled": ("owner", "suffix"),
-    "library": ("default",),
+    "default_tags": ("default",),
     "targets": ("key",),
     "thumbs": ("key",),
     "toolkits": ("version",),

@@ -125,7 +125,7 @@ class Placement(Row, frozen=True, kw_only=True):
     not hold, "process" is a plain framework that puts the model where a script says.
     `one_by_default`: one device is used unless an argument says more. `splits_heads`: ranks
     take whole attention heads; `whole_groups`, `whole_blocks`: and whole groups or blocks of
-    one scale. `library_bits` are the bits a weight of its own library's models, 0 without one.
+    one scale. `default_bits` are the bits a weight of models named without a format, 0 if unknown.
     `copies` multiply with the ranks of one copy of the model to the devices that are needed.
     """
 
@@ -135,7 +135,7 @@ class Placement(Row, frozen=True, kw_only=True):
     splits_heads: bool = False
     whole_groups: bool = False
     whole_blocks: bool = False
-    library_bits: int = 0
+    default_bits: int = 0
     copies: tuple[str, ...] = ()
 
 

@@ -103,10 +103,10 @@ class Matrix(CudaQueries, ThingQueries):
         return domain.scaled
 
     @cached_property
-    def library_sizes(self) -> dict[str, str]:
+    def default_sizes(self) -> dict[str, str]:
         """The size that a name of Ollama's library has by default ("mixtral": "8x7b")."""
         domain: ModelDomain = self._read("models")
-        return {name: row.default for row in domain.library for name in row.names}
+        return {name: row.default for row in domain.default_tags for name in row.names}
 
     @cached_property
     def memory(self) -> MemoryDomain:

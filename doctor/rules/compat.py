@@ -91,13 +91,11 @@ def eligible(case: Case, runtime: Version, matrix: Matrix) -> bool | None:
     return True
 
 
-def serves_cards(case: Case, cuda: Version, matrix: Matrix) -> bool | None:
-    """Tell whether every card of the case is of a class that compat libraries serve."""
+def unserved_card(case: Case, cuda: Version, matrix: Matrix) -> Device | None:
+    """The first card of a class that compat libraries are known not to serve."""
     row = matrix.forward_compat(two_parts(cuda)) or _nearest(matrix)
-    answers = [_card_allowed(device, None, row, matrix) for device in case.nvidia_devices]
-    if False in answers:
-        return False
-    return None if None in answers or not answers else True
+    refused = (d for d in case.nvidia_devices if _card_allowed(d, None, row, matrix) is False)
+    return next(refused, None)
 
 
 def admits_branch(case: Case, cuda: Version, matrix: Matrix) -> bool | None:

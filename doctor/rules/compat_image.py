@@ -46,11 +46,12 @@ def compat_library_of_image(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if found is None:
         raise NotApplicable("nothing brings a newer libcuda")
     cuda, fact = found
-    if compat.serves_cards(case, cuda, matrix) is False:
+    card = compat.unserved_card(case, cuda, matrix)
+    if card is not None:
         driver = case.facts.nvidia.driver
         yield Fault(
             message=f"a libcuda for CUDA {cuda} is used with driver {driver.value}, and forward "
-            f"compatibility does not serve {cards.label(case.nvidia_devices[0], matrix)}",
+            f"compatibility does not serve {cards.label(card, matrix)}",
             evidence=(fact, Evidence(f"driver {driver.value}", driver.at)),
             remedies=(
                 Remedy("use an image made for a CUDA version that the driver offers"),

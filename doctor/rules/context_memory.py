@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
+from doctor.errors import UsageError
 from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
@@ -13,6 +15,7 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.model_facts import argument, count, known_model, model_name
 from doctor.rules.software import engine
 from doctor.rules.split_memory import layers_asked, least_gib, lent_memory
+from doctor.sizing.formats import kv_format
 from doctor.sizing.pools import split_row
 
 _GIB = 1 << 30
@@ -77,11 +80,11 @@ def _takes_its_own(split: LayerSplit, version: Version) -> bool:
 
 
 def _element(case: Case, matrix: Matrix) -> float:
-    """Bytes of an element of the cache: two unless another format was asked for."""
-    asked = str(argument(case, "kv_cache_dtype")[0] or "f16").lower()
-    rows = matrix.memory.kv_formats
-    found = (row.bytes_per_element for row in rows if asked in (row.key, *row.aliases))
-    return next(found, float(_HALF))
+    """Bytes of an element of the cache: two unless another known format was asked for."""
+    asked = str(argument(case, "kv_cache_dtype")[0] or "auto")
+    with suppress(UsageError):
+        return kv_format(matrix.memory, asked).bytes_per_element
+    return float(_HALF)
 
 
 RULES: tuple[Rule, ...] = (context_exceeds_devices,)

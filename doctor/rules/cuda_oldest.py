@@ -40,10 +40,11 @@ def toolkit_without_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not rows:
         raise MissingFact(f"targets of CUDA {build.cuda}", Missing.NOT_STATED)
     oldest = min(target for row in rows for target in map(_capability, row.targets))
+    border = f"starts at compute capability {oldest}", rows[0].source
+    remedy = f"take a build of {build.package} for an older CUDA major, or compile it"
     for device in cards.distinct(case.nvidia_devices):
-        card = cards.need_capability(device, matrix)
-        if card < oldest:
-            yield _fault(matrix, build, device, (card, oldest), rows[0].source)
+        if cards.need_capability(device, matrix) < oldest:
+            yield _fault(matrix, build, device, border, remedy)
 
 
 def _stated_build(case: Case, matrix: Matrix) -> CudaBuild | None:
@@ -67,18 +68,17 @@ def _fault(
     matrix: Matrix,
     build: CudaBuild,
     device: Device,
-    pair: tuple[ComputeCapability, ComputeCapability],
-    sources: tuple[str, ...],
+    border: tuple[str, tuple[str, ...]],
+    remedy: str,
 ) -> Fault:
-    card, oldest = pair
+    """What the compiler of the build's CUDA knows of cards ends at a border, and who says so."""
+    card = cards.need_capability(device, matrix)
     return Fault(
-        message=f"{build.label} is for CUDA {build.cuda}, whose compiler starts at compute "
-        f"capability {oldest}; {cards.label(device, matrix)} has {card}",
+        message=f"{build.label} is for CUDA {build.cuda}, whose compiler {border[0]}; "
+        f"{cards.label(device, matrix)} has {card}",
         evidence=(build.evidence, cards.evidence(device, matrix)),
-        remedies=(
-            Remedy(f"take a build of {build.package} for an older CUDA major, or compile it"),
-        ),
-        sources=(*sources, *build.sources),
+        remedies=(Remedy(remedy),),
+        sources=(*border[1], *build.sources),
         subject=device.id,
     )
 
@@ -105,10 +105,12 @@ def image_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("its torch is known")
     row = _at_least(matrix, build)
     newest = max(map(_capability, row.targets))
+    border = f"ends at compute capability {newest.major}.x", row.source
     for device in cards.distinct(case.nvidia_devices):
         card = cards.need_capability(device, matrix)
         if card.major > newest.major:
-            yield _newer(matrix, build, device, (card, newest), row.source)
+            remedy = f"an image and a torch for a CUDA that knows {card.sm}"
+            yield _fault(matrix, build, device, border, remedy)
 
 
 def _runs_on_torch(case: Case, matrix: Matrix) -> bool:
@@ -124,24 +126,6 @@ def _at_least(matrix: Matrix, build: CudaBuild) -> CompilerTargets:
     if not newer:
         raise MissingFact(f"targets of CUDA {build.cuda}", Missing.NOT_STATED)
     return min(newer, key=lambda row: Version(row.cuda).low)
-
-
-def _newer(
-    matrix: Matrix,
-    build: CudaBuild,
-    device: Device,
-    pair: tuple[ComputeCapability, ComputeCapability],
-    sources: tuple[str, ...],
-) -> Fault:
-    card, newest = pair
-    return Fault(
-        message=f"{build.label} is of CUDA {build.cuda}, whose compiler ends at compute "
-        f"capability {newest.major}.x; {cards.label(device, matrix)} has {card}",
-        evidence=(build.evidence, cards.evidence(device, matrix)),
-        remedies=(Remedy(f"an image and a torch for a CUDA that knows {card.sm}"),),
-        sources=(*sources, *build.sources),
-        subject=device.id,
-    )
 
 
 RULES: tuple[Rule, ...] = (toolkit_without_card, image_before_card)

@@ -124,7 +124,7 @@ def parameters(case: Case, matrix: Matrix) -> float | None:
 def _library_tag(case: Case, matrix: Matrix, name: str) -> str:
     """The tag of a name of Ollama's library that gives no size: "mixtral" is mixtral:8x7b."""
     is_library = engine_name(case, matrix) == "ollama" and "/" not in name
-    return matrix.library_sizes.get(name.partition(":")[0].lower(), "") if is_library else ""
+    return matrix.default_sizes.get(name.partition(":")[0].lower(), "") if is_library else ""
 
 
 def stated_bits(text: str, matrix: Matrix) -> float | None:

@@ -9,7 +9,13 @@ from typing import Any
 from doctor.matrix import Matrix
 from doctor.matrix.architectures import ModelRow
 from doctor.rules.engine import Case
-from doctor.rules.model_facts import argument, known_model, model_name
+from doctor.rules.model_facts import (
+    argument,
+    known_model,
+    language_config,
+    model_name,
+    width_of,
+)
 from doctor.rules.placement import placement
 
 # What splits a layer by experts instead; shared experts and dense parts stay split by tensor.
@@ -43,17 +49,11 @@ def cut_blocks(case: Case, matrix: Matrix) -> Blocks | None:
     """
     if not placement(case, matrix).whole_blocks:
         return None
-    row, config = known_model(matrix, model_name(case)), _config(case)
+    row, config = known_model(matrix, model_name(case)), language_config(case)
     side, is_sure = _side(case, matrix, row, config)
     if not side:
         return None
     return Blocks(tuple(_widths(case, row, config)), side, is_sure)
-
-
-def _config(case: Case) -> dict[str, Any]:
-    config = (case.workload.model.value or {}) if case.workload else {}
-    inner = config.get("text_config")
-    return {**config, **inner} if isinstance(inner, dict) else config
 
 
 def _side(
@@ -90,10 +90,10 @@ def _by_maker(matrix: Matrix, row: ModelRow | None, name: str) -> int:
 
 def _widths(case: Case, row: ModelRow | None, config: dict[str, Any]) -> list[tuple[str, int]]:
     experts = row.experts if row is not None else None
-    width = _whole(config.get("moe_intermediate_size")) or (experts.width if experts else None)
-    shared = _whole(config.get("shared_expert_intermediate_size"))
+    width = width_of(config.get("moe_intermediate_size")) or (experts.width if experts else None)
+    shared = width_of(config.get("shared_expert_intermediate_size"))
     shared = shared or (experts.shared if experts else None)
-    dense = _whole(config.get("intermediate_size"))
+    dense = width_of(config.get("intermediate_size"))
     dense = dense or ((experts.dense if experts else row.intermediate) if row else None)
     by_expert = any(argument(case, name)[0] for name in _BY_EXPERT)
     apart = any(argument(case, name)[0] for name in _DENSE_APART)
@@ -103,7 +103,3 @@ def _widths(case: Case, row: ModelRow | None, config: dict[str, Any]) -> list[tu
         ("the dense part", None if apart or (width and not dense) else dense),
     )
     return [(part, size) for part, size in named if size]
-
-
-def _whole(value: object) -> int | None:
-    return int(str(value)) if re.fullmatch(r"[1-9]\d{0,8}", str(value)) else None

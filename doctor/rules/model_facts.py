@@ -84,6 +84,18 @@ def model_name(case: Case) -> str:
     return str(argument(case, "model")[0] or "")
 
 
+def language_config(case: Case) -> dict[str, Any]:
+    """The model's configuration, what it says of its language part before the rest; {} without."""
+    config = (case.workload.model.value or {}) if case.workload else {}
+    inner = config.get("text_config")
+    return {**config, **inner} if isinstance(inner, dict) else config
+
+
+def width_of(value: object) -> int | None:
+    """A positive whole number, as a number or as text; None for anything else."""
+    return int(str(value)) if re.fullmatch(r"[1-9]\d{0,8}", str(value)) else None
+
+
 def model_facts(case: Case, matrix: Matrix) -> ModelFacts:
     """Figures from the model's config, else from the arguments, else from the matrix by name.
 

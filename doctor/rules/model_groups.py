@@ -12,7 +12,15 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.architectures import ModelRow
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.model_facts import argument, count, known_model, model_name, quantization_of
+from doctor.rules.model_facts import (
+    argument,
+    count,
+    known_model,
+    language_config,
+    model_name,
+    quantization_of,
+    width_of,
+)
 from doctor.rules.placement import placement
 
 _GROUPED = re.compile(
@@ -84,14 +92,13 @@ def _cut(widths: _Widths, size: int) -> list[str]:
 
 def _widths(case: Case, matrix: Matrix) -> _Widths:
     config = (case.workload.model.value or {}) if case.workload else {}
-    inner = config.get("text_config")
-    merged = {**config, **inner} if isinstance(inner, dict) else config
+    merged = language_config(case)
     row = known_model(matrix, _GROUP.sub("", model_name(case)))
     declared = config.get("quantization_config")
     group = _group(case, matrix, declared if isinstance(declared, dict) else {})
     if merged.get("num_experts") or (row is not None and row.experts is not None):
         raise NotApplicable("experts have kernels of their own")
-    stated = _whole(merged.get("intermediate_size"))
+    stated = width_of(merged.get("intermediate_size"))
     if stated is not None:
         return _Widths(stated, _attention(merged), group, True, "model configuration")
     if row is None:
@@ -111,7 +118,7 @@ def _group(case: Case, matrix: Matrix, declared: dict[str, Any]) -> int:
     text = f"{method} {name}"
     if _OTHERS.search(text) or not _GROUPED.search(text):
         raise NotApplicable("no quantization by groups")
-    told = _whole(declared.get("group_size"))
+    told = width_of(declared.get("group_size"))
     if told is not None:
         return told
     if str(declared.get("group_size", "")).startswith("-"):
@@ -124,12 +131,8 @@ def _group(case: Case, matrix: Matrix, declared: dict[str, Any]) -> int:
 
 
 def _attention(config: dict[str, Any]) -> int | None:
-    heads, width = _whole(config.get("num_attention_heads")), _whole(config.get("head_dim"))
-    return heads * width if heads and width else _whole(config.get("hidden_size"))
-
-
-def _whole(value: object) -> int | None:
-    return int(str(value)) if re.fullmatch(r"[1-9]\d{0,8}", str(value)) else None
+    heads, width = width_of(config.get("num_attention_heads")), width_of(config.get("head_dim"))
+    return heads * width if heads and width else width_of(config.get("hidden_size"))
 
 
 def _is_padded(row: ModelRow, name: str) -> bool:

@@ -16,6 +16,7 @@ from doctor.rules.software import (
     admits,
     engine,
     installed,
+    lacks_wheel,
     pythons,
     shared_pin,
     software,
@@ -150,7 +151,7 @@ def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for subject in subjects:
         if not subject.rows or not minor:
             continue
-        if all(row.pythons and minor not in pythons(row) for row in subject.rows):
+        if all(lacks_wheel(row, minor) for row in subject.rows):
             yield _no_wheel(case, subject, python)
 
 

@@ -17,6 +17,7 @@ from doctor.rules.software import (
     admits,
     engine_name,
     installed,
+    lacks_wheel,
     packages,
     pythons,
     software,
@@ -56,7 +57,7 @@ def stated_package_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _has_no_wheel(found: Software, python: PythonInfo) -> bool:
     release = python.version.release
     minor = f"{release[0]}.{release[1]}" if len(release) > 1 else ""
-    return bool(minor) and all(row.pythons and minor not in pythons(row) for row in found.rows)
+    return bool(minor) and all(lacks_wheel(row, minor) for row in found.rows)
 
 
 def _refused(case: Case, found: Software, python: PythonInfo, what: str) -> Fault:

@@ -10,7 +10,7 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.python import WHEELS_ONLY, allows
-from doctor.rules.software import Software, engine, pythons, software
+from doctor.rules.software import Software, engine, lacks_wheel, software
 
 _FEW = 3  # a third of the listed releases
 
@@ -52,16 +52,12 @@ def _oldest(found: Software) -> Evidence:
 
 def _takes(matrix: Matrix, row: Release, python: Version) -> bool:
     minor = ".".join(map(str, python.release[:2]))
-    if allows(row.requires_python, python) is False or _lacks(row, minor):
+    if allows(row.requires_python, python) is False or lacks_wheel(row, minor):
         return False
     exact = ((name, row.pins.get(name, "")) for name in WHEELS_ONLY)
     pinned = ((name, Version(pin[2:])) for name, pin in exact if pin.startswith("=="))
     parts = (part for name, version in pinned for part in software(matrix, name, version).rows)
-    return not any(_lacks(part, minor) for part in parts)
-
-
-def _lacks(row: Release, minor: str) -> bool:
-    return bool(row.pythons) and minor not in pythons(row)
+    return not any(lacks_wheel(part, minor) for part in parts)
 
 
 RULES: tuple[Rule, ...] = (python_newer_than_most_releases,)

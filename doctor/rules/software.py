@@ -225,6 +225,11 @@ def pythons(row: Release) -> frozenset[str]:
     return frozenset(_python_of_tag(tag) for tag in row.pythons)
 
 
+def lacks_wheel(row: Release, minor: str) -> bool:
+    """Tell whether a release has wheels, and none for a Python such as "3.13"."""
+    return bool(row.pythons) and minor not in pythons(row)
+
+
 def _python_of_tag(tag: str) -> str:
     digits = tag.removeprefix("cp")
     return f"{digits[:1]}.{digits[1:]}" if digits != tag else tag

@@ -64,7 +64,7 @@ def least_gib(case: Case, matrix: Matrix) -> float:
     params = parameters(case, matrix)
     text = f"{argument(case, 'quantization')[0] or ''} {model_name(case)}"
     # A library's models are of few bits where their names say no other format.
-    bits = stated_bits(text, matrix) or placement(case, matrix).library_bits or None
+    bits = stated_bits(text, matrix) or placement(case, matrix).default_bits or None
     if params is None or bits is None:
         raise MissingFact("size and format of the model", Missing.NOT_STATED)
     return params * 1e9 * bits / 8 / _GIB

@@ -34,7 +34,7 @@ def test_whole_groups_and_blocks_are_of_engines_that_split_heads() -> None:
 
 def test_names_of_the_library_say_no_size() -> None:
     """What gives its size needs no default, and a default is a size."""
-    sizes = MATRIX.library_sizes
+    sizes = MATRIX.default_sizes
     assert len(sizes) > 100
     assert [name for name in sizes if ":" in name or name != name.lower()] == []
     assert [size for size in sizes.values() if not re.fullmatch(r"(\d+x)?\d+(\.\d+)?b", size)] == []
