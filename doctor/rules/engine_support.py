@@ -74,6 +74,7 @@ class Floor:
     capability: ComputeCapability
     text: str
     sources: tuple[str, ...]
+    remedy: str = ""
 
 
 def floors_of(case: Case, matrix: Matrix, found: Software) -> list[Floor]:
@@ -109,7 +110,7 @@ def _minimum_claims(
 
 def _claim_floor(match: ClaimMatch, version: Version | None) -> Floor:
     claim = match.claim
-    return Floor(str(version or ""), _parse(claim.value), claim.text, claim.source)
+    return Floor(str(version or ""), _parse(claim.value), claim.text, claim.source, claim.remedy)
 
 
 def _parse(text: str) -> ComputeCapability:
@@ -139,7 +140,10 @@ def _below(matrix: Matrix, found: Software, device: Device, floors: list[Floor])
         f"{found.label}{since} needs compute capability {lowest.capability}; "
         f"{cards.label(device, matrix)} has {capability}{': ' if lowest.text else ''}{lowest.text}",
         evidence=(cards.evidence(device, matrix), found.evidence),
-        remedies=_older_release(matrix, found, capability),
+        remedies=(
+            *((Remedy(lowest.remedy),) if lowest.remedy else ()),
+            *_older_release(matrix, found, capability),
+        ),
         sources=lowest.sources,
         subject=device.id,
         severity=Severity.WARNING if some else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.diagnose import Request, cases
+from doctor.diagnose import Request, cases, diagnose
 from doctor.facts import Expected, Version
 from doctor.intake.field_report import read_field_report
 from doctor.matrix.model import Release
@@ -40,3 +40,13 @@ def test_torch_is_never_exchanged_under_an_engine_compiled_against_it(
         assert f"vllm-{release.version}+cu129-" in command
         assert f"_{arch}.whl" in command
         assert command.endswith("--extra-index-url https://download.pytorch.org/whl/cu129")
+
+
+def test_the_remedy_of_the_row_comes_before_an_older_release() -> None:
+    """A switch that is the cause is taken back; no other release is installed for it."""
+    report = {"engine": "vllm", "packages": {"vllm": "0.7.2"}, "gpus": [{"name": "V100"}],
+              "env": {"VLLM_USE_V1": "1"}}  # fmt: skip
+    (target,) = diagnose(read_field_report(report), MATRIX).targets
+    assert target.primary is not None
+    assert target.primary.code == "ENG101"
+    assert "VLLM_USE_V1" in target.primary.remedies[0].action
