@@ -40,8 +40,9 @@ from doctor.findings import (
 )
 from doctor.logs import Suspicion, suspect
 from doctor.matrix import Matrix
-from doctor.rules.engine import Case, Rule, run_rule
+from doctor.rules.engine import Case, Rule, page_of, run_rule
 from doctor.rules.image_facts import tagged
+from doctor.undecided import with_likeliest
 
 HOST_SCOPE = Scope(id="host", kind="host")
 
@@ -171,7 +172,7 @@ def conclude(
     suspicion = suspect(case.facts, case.scope, case.workload, matrix)
     findings = with_log(found, suspicion, matrix, rules) if suspicion else found
     primary = next((f for f in findings if f.severity is not Severity.INFO), None)
-    return TargetDiagnosis(
+    target = TargetDiagnosis(
         subject=case.workload.id if case.workload else case.scope.id,
         verdict=_verdict(findings, outcomes, suspicion),
         primary=primary,
@@ -180,6 +181,7 @@ def conclude(
         outcomes=outcomes,
         candidates=_suspects(suspicion) if suspicion else (),
     )
+    return with_likeliest(target, case, matrix, rules)
 
 
 def _verdict(
@@ -256,7 +258,7 @@ def _spoken(
     candidate = suspicion.candidates[0]
     cause = matrix.causes[candidate.cause]
     rung = cause.rung
-    code = candidate.rule or _page(candidate.cause, rules)
+    code = candidate.rule or page_of(candidate.cause, rules)
     if rung is None or not code:
         return None
     meaning = suspicion.match.signature.meaning
@@ -270,12 +272,6 @@ def _spoken(
         remedies=(Remedy(candidate.remedy),) if candidate.remedy else (),
         sources=suspicion.match.signature.source,
     )
-
-
-def _page(cause: str, rules: tuple[Rule, ...]) -> str:
-    """The first rule of a cause, whose page explains it; what compares with the past is last."""
-    codes = [rule.code for rule in rules if rule.cause == cause]
-    return min(codes, key=lambda code: code.startswith("DFT"), default="")
 
 
 def causes_of(cause: str, matrix: Matrix) -> frozenset[str]:

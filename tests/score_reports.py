@@ -79,6 +79,12 @@ class Scored:
         return self.primary_cause in self.case.accepted
 
     @property
+    def is_decided(self) -> bool:
+        """The cause named first, decided by a rule or a log and not only likely, is accepted."""
+        is_likely = self.primary is not None and self.primary.severity is Severity.INFO
+        return self.is_top1 and not is_likely
+
+    @property
     def is_confident_wrong(self) -> bool:
         """The cause named first, at error level, is none of the accepted ones."""
         sure = self.primary is not None and self.primary.severity is Severity.ERROR
@@ -141,6 +147,7 @@ def _group(scored: list[Scored]) -> dict[str, Any]:
     return {
         "n": len(scored),
         "top1": top1,
+        "decided": sum(s.is_decided for s in scored),
         "top1_strict": sum(s.primary_cause == s.case.cause for s in scored),
         "any": sum(any(f.cause in s.case.accepted for f in s.findings) for s in scored),
         "cannot_tell": sum(s.verdict is Verdict.CANNOT_TELL for s in scored),
@@ -186,7 +193,16 @@ def macro_average(figures: dict[str, Any]) -> float:
 
 def render(figures: dict[str, Any], scored: Iterable[Scored]) -> str:
     """A table for people, with every miss below it."""
-    columns = ("n", "top1", "top1_strict", "any", "cannot_tell", "confident_wrong", "top1_rate")
+    columns = (
+        "n",
+        "top1",
+        "decided",
+        "top1_strict",
+        "any",
+        "cannot_tell",
+        "confident_wrong",
+        "top1_rate",
+    )
     lines = ["group   " + " ".join(f"{name:>15}" for name in columns)]
     for name in GROUPS:
         lines.append(f"{name:8}" + " ".join(f"{figures[name][c]:>15}" for c in columns))
@@ -216,12 +232,19 @@ def _misses(scored: Iterable[Scored]) -> list[str]:
     return lines
 
 
-def run(folder: Path, tiers: str, half: str = "") -> list[Scored]:
-    """Score every case file of a folder whose tier is among `tiers`, of one half if named."""
+def run(folder: Path, tiers: str, half: str = "", unseen: bool = False) -> list[Scored]:
+    """Score every case file of a folder whose tier is among `tiers`, of one half if named.
+
+    `unseen`: what is likeliest comes from the other sets only.
+    """
     paths = sorted(folder.glob("*.yaml"))
     if not paths:
         raise UsageError(f"{folder}: no case files", "name a folder of *.yaml case files")
     matrix = load_matrix()
+    if unseen:
+        from tests.make_likelihood import without
+
+        vars(matrix)["likelihood"] = without(folder.name, matrix)
     cases = [read_case(path) for path in paths]
     return [score(c, matrix) for c in cases if c.tier in tiers and half in ("", c.half)]
 
@@ -233,9 +256,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--tiers", default="ABC", help="confidence tiers of the labels to run")
     parser.add_argument("--half", choices=HALVES, default="", help="one half of the cases only")
+    parser.add_argument("--unseen", action="store_true", help="weigh by the other sets only")
     options = parser.parse_args(argv)
     try:
-        scored = run(options.folder, options.tiers, options.half)
+        scored = run(options.folder, options.tiers, options.half, options.unseen)
     except DoctorError as fault:
         print(f"{fault} ({fault.hint})", file=sys.stderr)
         return int(fault.exit_code)

@@ -15,6 +15,7 @@ from doctor.matrix.catalogue import (
 )
 from doctor.matrix.containers import ContainerDomain
 from doctor.matrix.launching import LaunchDomain
+from doctor.matrix.likelihood import LikelihoodDomain
 from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
     CudaDomain,
@@ -63,6 +64,7 @@ SHAPES: dict[str, Any] = {
     "gpus": GpuDomain,
     "images": ImageDomain,
     "launch": LaunchDomain,
+    "likelihood": LikelihoodDomain,
     "memory": MemoryDomain,
     "models": ModelDomain,
     "serving": ServingDomain,

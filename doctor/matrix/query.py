@@ -14,6 +14,7 @@ from doctor.matrix.claims import ClaimMatch, EngineIndex, beyond
 from doctor.matrix.cuda_query import CudaQueries
 from doctor.matrix.gpu_names import GpuIndex, like
 from doctor.matrix.launching import Launch, LaunchDomain, find_launch
+from doctor.matrix.likelihood import LikelihoodDomain
 from doctor.matrix.memory import MemoryDomain
 from doctor.matrix.model import (
     EngineDomain,
@@ -227,6 +228,12 @@ class Matrix(CudaQueries, ThingQueries):
     def serving(self) -> ServingDomain:
         """Lengths of real requests, and what a running server should reach."""
         domain: ServingDomain = self._read("serving")
+        return domain
+
+    @cached_property
+    def likelihood(self) -> LikelihoodDomain:
+        """What labelled public reports turned out to be, by what they state."""
+        domain: LikelihoodDomain = self._read("likelihood")
         return domain
 
     def launch(self, engine: str, version: Version | None = None) -> Launch | None:

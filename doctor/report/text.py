@@ -106,7 +106,8 @@ class _Page:
         from doctor.explain import section  # a healthy report needs no rule's page
 
         lines += self._evidence(finding)
-        lines += self._field("why", section(finding.code, "Why"))
+        if finding.severity is not Severity.INFO:
+            lines += self._field("why", section(finding.code, "Why"))
         if not finding.remedies:
             lines += self._field("fix", section(finding.code, "How to fix"))
         for number, remedy in enumerate(finding.remedies, 1):
@@ -190,6 +191,7 @@ class _Page:
         first = min(causes, key=lambda f: -f.severity.weight, default=None)
         if first is not None:
             yet = "but " if diagnosis.verdict is Verdict.PASS else ""
+            yet = "likeliest " if first.severity is Severity.INFO else yet
             said = (
                 f": {yet}{first.cause} [{first.code}], explained by `doctor explain {first.code}`"
             )

@@ -100,6 +100,12 @@ def rule(
     return attach
 
 
+def page_of(cause: str, rules: tuple[Rule, ...]) -> str:
+    """The first rule of a cause, whose page explains it; what compares with the past is last."""
+    codes = [rule.code for rule in rules if rule.cause == cause]
+    return min(codes, key=lambda code: code.startswith("DFT"), default="")
+
+
 def run_rule(item: Rule, case: Case, matrix: Matrix) -> Outcome:
     """Run one rule on one case. Never raises: a crash is an outcome too."""
     outcome = Outcome(item.code, item.cause, OutcomeKind.CLEAN, gate=item.gate)
@@ -145,6 +151,7 @@ __all__ = [
     "Remedy",
     "Rule",
     "Severity",
+    "page_of",
     "rule",
     "run_rule",
 ]

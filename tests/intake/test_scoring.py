@@ -11,7 +11,16 @@ from doctor.matrix.load import load_matrix
 from tests.score_reports import GROUPS, LabelledCase, main, read_case, score, summary
 
 REPORTS = Path(__file__).parent.parent / "field_reports"
-COUNTS = {"n", "top1", "top1_strict", "any", "cannot_tell", "confident_wrong", "top1_rate"}
+COUNTS = {
+    "n",
+    "top1",
+    "decided",
+    "top1_strict",
+    "any",
+    "cannot_tell",
+    "confident_wrong",
+    "top1_rate",
+}
 
 
 def _cases(decidable: str, count: int) -> list[LabelledCase]:

@@ -1,0 +1,218 @@
+"""Write doctor/matrix/data/likelihood.yaml from the labelled reports under tests/.
+
+python -m tests.make_likelihood [--check]   needs scikit-learn, which the extra `dev` brings
+
+A multinomial logistic regression over what reports state. How often its first cause is right is
+measured set by set, each with weights that come from the other sets only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import yaml
+from sklearn.linear_model import LogisticRegression
+
+from doctor.intake.case_file import read_case_file
+from doctor.likelihood import features
+from doctor.matrix import Matrix, load_matrix
+from doctor.matrix.compile import compile_domain, read_yaml
+from doctor.matrix.likelihood import LikelihoodDomain
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "doctor/matrix/data/likelihood.yaml"
+# Sets that were not yet scored stay out, so that their first run measures something.
+UNSCORED = frozenset({"field_reports_fourteenth", "field_reports_fifteenth"})
+# Words of fewer reports say more about those reports than about the next one.
+FEWEST = 5
+# The inverse strength of the penalty on weights; 0.3 to 1 measured alike.
+STRENGTH = 0.5
+# Shares at which the levels begin, as far as enough reports are at them.
+SHARES = (0.8, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
+SOUND = ""
+MONTH = re.compile(r"\d{4}-\d\d")
+HEAD = """\
+# Written by tests/make_likelihood.py from the labelled reports under tests/; not by hand.
+# weights: hundredths of a nat, in the order of causes; words of a report: places in `words`.
+as_of: '{as_of}'
+source: [{source}]
+confidence: inferred
+note: >-
+  A multinomial logistic regression (L2, C={strength}) over {n} public reports, each labelled
+  from its thread. It says what such reports turned out to be, not what is wrong on a host.
+"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A labelled report: the set it is in, its words, the causes that count as right."""
+
+    group: str
+    source: str
+    words: frozenset[str]
+    cause: str
+    accepted: frozenset[str]
+    by_facts: bool
+    month: str
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A fitted regression: `table` has a row for each word and a column for each cause."""
+
+    words: tuple[str, ...]
+    causes: tuple[str, ...]
+    bias: Any
+    table: Any
+
+    def shares(self, reports: Sequence[Report]) -> Any:
+        """One row for each report: the share of each cause."""
+        scores = matrix_of(reports, self.words) @ self.table + self.bias
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+
+def read_reports(matrix: Matrix) -> list[Report]:
+    """All labelled reports with a cause, and all sound hosts; their logs are not read."""
+    folders = sorted((ROOT / "tests").glob("field_reports*"))
+    read = (folder for folder in folders if folder.name not in UNSCORED)
+    paths = (path for folder in read for path in sorted(folder.glob("*.yaml")))
+    return [report for path in paths for report in _read(path, matrix)]
+
+
+def _read(path: Path, matrix: Matrix) -> Iterator[Report]:
+    document = yaml.load(path.read_text(), Loader=yaml.CBaseLoader)  # noqa: S506 - text only
+    expect = document["expect"]
+    is_control = expect.get("control") == "true"
+    if expect.get("decidable") == "no" or not (is_control or expect.get("cause")):
+        return
+    stated = {key: value for key, value in document["report"].items() if key != "log"}
+    yield Report(
+        group=path.parent.name,
+        source=document.get("source", ""),
+        words=features(read_case_file({"report": stated}), matrix),
+        cause=SOUND if is_control else expect["cause"],
+        accepted=frozenset((expect.get("cause", ""), *(expect.get("also") or ()))),
+        by_facts=expect.get("decidable", "facts") == "facts",
+        month=str(document.get("reported", "")),
+    )
+
+
+def matrix_of(reports: Sequence[Report], words: Sequence[str]) -> Any:
+    """One row for each report, 1 where it has the word."""
+    place = {word: number for number, word in enumerate(words)}
+    table = np.zeros((len(reports), len(words)))
+    for row, report in enumerate(reports):
+        table[row, [place[word] for word in report.words if word in place]] = 1
+    return table
+
+
+def fit(reports: Sequence[Report]) -> Weights:
+    """Weights from these reports, in whole hundredths."""
+    told = Counter(word for report in reports for word in report.words)
+    words = tuple(sorted(word for word, count in told.items() if count >= FEWEST))
+    model = LogisticRegression(C=STRENGTH, max_iter=1000)
+    model.fit(matrix_of(reports, words), [report.cause for report in reports])
+    return Weights(
+        words,
+        tuple(str(cause) for cause in model.classes_),
+        np.round(model.intercept_, 2),
+        np.round(model.coef_.T, 2),
+    )
+
+
+def unseen(reports: Sequence[Report]) -> Iterator[tuple[Report, dict[str, float]]]:
+    """Every fault that facts decide, with the shares that the other sets give it."""
+    for group in sorted({report.group for report in reports}):
+        mine = [r for r in reports if r.group == group and r.by_facts and r.cause]
+        if not mine:
+            continue
+        weights = fit([r for r in reports if r.group != group])
+        for report, row in zip(mine, weights.shares(mine), strict=True):
+            yield report, dict(zip(weights.causes, row, strict=True))
+
+
+def levels(judged: Iterable[tuple[Report, dict[str, float]]]) -> list[dict[str, Any]]:
+    """How often the first cause was right, from sure to unsure."""
+    firsts = []
+    for report, shares in judged:
+        faults = {cause: share for cause, share in shares.items() if cause}
+        first = max(faults, key=lambda cause: faults[cause])
+        firsts.append((faults[first] / sum(faults.values()), first in report.accepted))
+    found = []
+    for low, high in zip(SHARES, (2.0, *SHARES), strict=False):
+        of = [right for share, right in firsts if low <= share < high]
+        if of:
+            found.append({"share": low, "right": sum(of), "reports": len(of)})
+    return found
+
+
+def without(group: str, matrix: Matrix) -> LikelihoodDomain:
+    """The domain as it would be if the set `group` had not been read; its levels are shipped."""
+    reports = [report for report in read_reports(matrix) if report.group != group]
+    text = render(reports, fit(reports), read_yaml(TARGET)["levels"])
+    with tempfile.TemporaryDirectory(prefix="doctor-likelihood-") as folder:
+        path = Path(folder) / TARGET.name
+        path.write_text(text)
+        return msgspec.json.decode(compile_domain(path, LikelihoodDomain), type=LikelihoodDomain)
+
+
+def render(reports: Sequence[Report], weights: Weights, measured: list[dict[str, Any]]) -> str:
+    """The data file: one line for each word and each report."""
+    place = {word: number for number, word in enumerate(weights.words)}
+    head = HEAD.format(
+        as_of=max(r.month for r in reports if MONTH.match(r.month))[:7] + "-01",
+        source=f"{len(reports)} public reports, listed under `reports`",
+        strength=STRENGTH,
+        n=len(reports),
+    )
+    parts = [head, f"causes: {_line(weights.causes)}", f"bias: {_line(_hundredths(weights.bias))}"]
+    parts += ["levels:", *(f"- {_line(level)}" for level in measured), "words:"]
+    parts += [
+        f"- {_line({'word': word, 'weights': _hundredths(row)})}"
+        for word, row in zip(weights.words, weights.table, strict=True)
+    ]
+    parts += ["reports:"]
+    for report in sorted((r for r in reports if r.cause), key=lambda r: (r.cause, r.source)):
+        words = sorted(place[word] for word in report.words if word in place)
+        row = {"source": report.source, "cause": report.cause, "words": words}
+        parts.append(f"- {_line(row)}")
+    return "\n".join(parts) + "\n"
+
+
+def _hundredths(row: Any) -> list[int]:
+    return [round(100 * value) for value in row]
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ": "))
+
+
+def main() -> int:
+    """Write the file, or with --check say how far it is from what the reports give."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    options = parser.parse_args()
+    reports = read_reports(load_matrix())
+    text = render(reports, fit(reports), levels(unseen(reports)))
+    if options.check:
+        same = text == TARGET.read_text()
+        print("current" if same else f"{TARGET} is stale: run {sys.argv[0]}")
+        return 0 if same else 1
+    TARGET.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
