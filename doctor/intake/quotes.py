@@ -42,10 +42,12 @@ _COMMAND = re.compile(
     re.IGNORECASE,
 )
 _BUILD = re.compile(
-    r"\b(?:buil[dt]|builds|building|compil(?:es?|ed|ing)|install(?:ed)?) (?:it |\S{1,30} )?"
+    r"\b(?:buil[dt]|builds|building|compil(?:es?|ed|ing)|install(?:ed|ing)?) (?:\S{1,30} ){0,3}"
     r"(?:from|out of) (?:the )?(?:source|checkout|git)\b|\bsource build\b|"
     r"\bpip3? install (?:-{1,2}[\w=-]{1,40} ){0,4}(?:-e )?\.(?=\s|$|\[)|"
     r"\bpip3? install [^;|]{0,200}(?:git\+|--no-build-isolation|--no-binary)|"
+    r"^\s{0,8}make(?:$| (?:-[jC]|of |for |install\b|all\b))|"
+    r"^\s{0,8}cmake (?:-[BDS]|--build\b|\.\.?(?:\s|$))|"
     r"\bsetup\.py (?:install|develop|build|bdist)|\bJIT[- ]?compil|"
     r"\b(?:build(?:ing)?|compil(?:e|es|ing)) (?:the )?(?:own )?(?:apex|auto-?awq|auto-?gptq|"
     r"causal[-_]conv1d|deepspeed|detectron2|exllama\w*|flash[-_ ]?att\w*|mamba[-_]ssm|mmcv|"

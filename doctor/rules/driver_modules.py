@@ -195,14 +195,24 @@ def no_uvm(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if names:
         yield _uvm(Evidence(f"{names[0]} was not found", "absent"))
         return
-    cards.desktop_cards(case, matrix)
+    if not (_is_about_driver(case) and _is_stated_missing(case)):
+        cards.desktop_cards(case, matrix)
     yield from each((lambda: _module_missing(case), lambda: _node_missing(case)))
+
+
+def _is_about_driver(case: Case) -> bool:
+    """Who tells of the loaded module without naming a card has an NVIDIA one all the same."""
+    return not case.facts.devices.is_known and "nvidia" in (case.facts.host.modules.value or ())
+
+
+def _is_stated_missing(case: Case) -> bool:
+    stated = case.facts.host.modules_missing.value or ()
+    return "nvidia_uvm" in stated or "nvidia-uvm" in stated
 
 
 def _module_missing(case: Case) -> Iterator[Fault]:
     host = case.facts.host
-    stated = host.modules_missing.value or ()
-    if "nvidia_uvm" in stated or "nvidia-uvm" in stated:
+    if _is_stated_missing(case):
         yield _uvm(Evidence("nvidia_uvm is not loaded", host.modules_missing.at))
         return
     loaded = host.modules.known("host.modules")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import CodeTarget, OsRelease, Version
+from doctor.facts import CodeTarget, ComputeCapability, OsRelease, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
@@ -40,6 +40,7 @@ _TOOLS: dict[str, tuple[str, ...]] = {
     "cmake": ("cmake",),
 }
 _ANY = re.compile(r".{1,80}")
+_TARGET = re.compile(r"\b(?:sm|compute)_\d{2,3}[af]?\b")
 _PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "nvcc": {"debian": ("cuda-toolkit",), "rhel": ("cuda-toolkit",)},
     "gcc": {"debian": ("gcc",), "rhel": ("gcc",)},
@@ -156,10 +157,11 @@ def toolkits(case: Case) -> list[Version]:
 
 @rule("PYE303", cause="build-toolchain-missing", severity=Severity.WARNING)
 def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """An engine that is built on the spot meets a toolkit that does not know the card.
+    """What is built on the spot meets a toolkit that does not know the card.
 
-    What: for engines that are compiled where they run, the targets that nvcc of the
-        newest toolkit can make against the compute capability of the card.
+    What: for engines that are compiled where they run, and for whatever somebody builds
+        here, the targets that nvcc of the newest toolkit can make against the compute
+        capability of the card, or the target that the build names.
     Why: nvcc stops with "Unsupported gpu architecture" where the card's own target is
         asked for; otherwise the card runs on code for an older one.
     How to fix: a toolkit that knows the card.
@@ -167,27 +169,40 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: `nvcc --list-gpu-code` of each toolkit (rows in the matrix).
     """
     found = engine(case, matrix)
-    if not applicable(matrix, found, "toolkit", settings(case, matrix)[0]):
+    is_built = case.workload is not None and case.workload.building.is_known
+    if not is_built and not applicable(matrix, found, "toolkit", settings(case, matrix)[0]):
         raise NotApplicable("it is not compiled where it runs")
     newest = max(toolkits(case), key=lambda version: version.low)
     row = matrix.compiler(newest)
     if row is None or not row.targets:
         raise NotApplicable("no toolkit that the matrix knows")
-    for device in case.need_vendor("nvidia"):
-        capability = cards.need_capability(device, matrix)
-        known = [CodeTarget.parse(target).capability for target in row.targets]
+    known = [CodeTarget.parse(target).capability for target in row.targets]
+    for capability, fact, subject in _wanted_targets(case, matrix):
         # A card that the toolkit has dropped is no matter of a newer toolkit.
         if capability not in known and capability > min(known):
             yield Fault(
-                f"nvcc {newest} cannot compile for {capability.sm} ({cards.label(device, matrix)})",
+                f"nvcc {newest} cannot compile for {capability.sm} ({fact.fact})",
                 evidence=(
-                    cards.evidence(device, matrix),
+                    fact,
                     Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),
                 ),
                 remedies=(install(case, "nvcc"),),
                 sources=row.source,
-                subject=device.id,
+                subject=subject,
             )
+
+
+def _wanted_targets(
+    case: Case, matrix: Matrix
+) -> Iterator[tuple[ComputeCapability, Evidence, str]]:
+    """Those that the words about the build name, else those of the cards; and who says so."""
+    work = case.workload
+    words = (work.building.value or "") if work is not None else ""
+    named = [CodeTarget.parse(text).capability for text in _TARGET.findall(words)]
+    for capability in named:
+        yield capability, Evidence(words[:120], "notes"), ""
+    for device in () if named else case.need_vendor("nvidia"):
+        yield cards.need_capability(device, matrix), cards.evidence(device, matrix), device.id
 
 
 @rule("PYE304", cause="build-toolchain-missing", severity=Severity.ERROR)

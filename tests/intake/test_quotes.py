@@ -124,6 +124,9 @@ def test_a_version_without_end_is_none() -> None:
         "pip3 install --no-build-isolation git+https://example.org/a.git@v2",
         "we compiled vllm from source",
         "python setup.py develop",
+        "installing a CUDA extension from source",
+        "make -j16",
+        "cmake --build build --config Release",
     ],
 )
 def test_words_of_a_build(note: str) -> None:
@@ -131,7 +134,9 @@ def test_words_of_a_build(note: str) -> None:
     assert facts.workloads[0].building.value
 
 
-@pytest.mark.parametrize("note", ["pip install vllm", "the source of the model", "pip list ."])
+@pytest.mark.parametrize(
+    "note", ["pip install vllm", "the source of the model", "pip list .", "make sure it is seen"]
+)
 def test_words_of_no_build(note: str) -> None:
     facts = read_field_report({"engine": "vllm", "notes": [note]})
     assert not facts.workloads[0].building.is_known
