@@ -25,7 +25,8 @@ def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     What: toolkits with nvcc against the CUDA major of torch; where an engine is built that pins
         its torch, of the torch that the isolated build fetches.
     Why: torch refuses to build extensions with another major. Wheels need no compiler, so
-        there it is a note: harmless until something is compiled.
+        there it is a note: harmless until something is compiled. A warning where a report
+        names the two CUDA versions and no card and no driver: that is what it is about.
     How to fix: before building, point CUDA_HOME to a toolkit of torch's major.
     Silent when: a toolkit of torch's major is there, or none at all.
     Sources: torch.utils.cpp_extension, version check of the compiler.
@@ -77,12 +78,21 @@ def _if_built(case: Case, matrix: Matrix) -> Severity | None:
     work = case.workload
     if work is not None and work.building.is_known:
         return None
+    if _is_what_is_told(case):
+        return Severity.WARNING
     try:
         found = engine(case, matrix)
     except NotApplicable:
         return Severity.INFO
     has_source_only = any(True for _ in matrix.claims(found.name, "artefact", None, "sdist"))
     return Severity.WARNING if has_source_only and found.version is None else Severity.INFO
+
+
+def _is_what_is_told(case: Case) -> bool:
+    """A person tells the CUDA that torch is built for and the toolkit, and of no card or driver."""
+    nvidia = case.facts.nvidia
+    offers = nvidia.driver.value or nvidia.cuda_driver_api.value
+    return "torch" in case.scope.variants and not (offers or case.facts.devices.value)
 
 
 RULES: tuple[Rule, ...] = (compiler_of_another_major,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
@@ -14,6 +15,9 @@ from doctor.rules.cuda_major import packaged_majors, takes_system_cuda
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, engine_name, software
+
+# The library, and what brings it: their CUDA is that of the programs on them.
+_CTRANSLATE2 = ("ctranslate2", "faster-whisper")
 
 
 @rule("CUD133", cause="cuda-major-mismatch", severity=Severity.ERROR)
@@ -27,8 +31,9 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         does not find them, and falls back to the CPU or fails.
     How to fix: the engine's build for the installed major, or the libraries of its major
         from packages.
-    Silent when: the libraries of its major are there, or no toolkit is known. A warning where
-        no version is stated and no listed release with a GPU here is of an installed major.
+    Silent when: the libraries of its major are there, or neither a toolkit nor torch is known.
+        A warning where torch alone tells which CUDA is here, or where no version is stated and
+        no listed release with a GPU here is of an installed major.
     Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
         CTranslate2; TensorFlow's tested build configurations (rows in the matrix).
     """
@@ -40,6 +45,10 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     toolkits = case.facts.nvidia.toolkits
     if build is None and (found.version is not None or not toolkits.value):
         raise found.unknown()
+    torch = builds.torch_build(case, matrix)
+    if build is not None and torch is not None and not toolkits.is_known:
+        yield from _beside_torch(case, matrix, build, torch)
+        return
     here = [t.version for t in toolkits.known("nvidia.toolkits") if t.version is not None]
     if build is None:
         yield from _no_release_fits(case, matrix, found, here)
@@ -47,9 +56,23 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not here or build.cuda.major in {v.major for v in here} | packaged_majors(case, matrix):
         return
     have = ", ".join(f"CUDA {version}" for version in here)
-    yield Fault(
-        message=f"{build.label} needs the libraries of CUDA {build.cuda.major}, and here is {have}",
-        evidence=(build.evidence, Evidence(f"toolkits: {have}", toolkits.at)),
+    fault = _other_major(build, f"here is {have}", Evidence(f"toolkits: {have}", toolkits.at))
+    yield replace(fault, severity=Severity.WARNING) if beside else fault
+
+
+def _beside_torch(
+    case: Case, matrix: Matrix, build: CudaBuild, torch: CudaBuild
+) -> Iterator[Fault]:
+    """No toolkit is told of, and the libraries that torch brings are of another major."""
+    if build.cuda.major not in packaged_majors(case, matrix):
+        fault = _other_major(build, f"{torch.label} brings CUDA {torch.cuda}", torch.evidence)
+        yield replace(fault, severity=Severity.WARNING)
+
+
+def _other_major(build: CudaBuild, have: str, fact: Evidence) -> Fault:
+    return Fault(
+        message=f"{build.label} needs the libraries of CUDA {build.cuda.major}, and {have}",
+        evidence=(build.evidence, fact),
         remedies=(
             Remedy("install the build of the engine that is made for the installed CUDA major"),
             Remedy(
@@ -59,7 +82,6 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
         ),
         sources=build.sources,
-        severity=Severity.WARNING if beside else None,
     )
 
 
@@ -77,8 +99,8 @@ def onnxruntime_beside(case: Case, matrix: Matrix) -> Software | None:
 
 def _gpu_build(case: Case, matrix: Matrix, found: Software) -> CudaBuild | None:
     if found.name != "onnxruntime":
-        library = builds.package_build(case, matrix, "ctranslate2")
-        return library or builds.engine_build(case, matrix)
+        library = (builds.package_build(case, matrix, name) for name in _CTRANSLATE2)
+        return next(filter(None, library), None) or builds.engine_build(case, matrix)
     gpu = case.scope.package("onnxruntime-gpu")
     if gpu is None:
         raise NotApplicable("the GPU package is not installed")
@@ -93,9 +115,7 @@ def _no_release_fits(
     here = [row for row in rows if not _is_without_gpu(case, matrix, found, row)]
     built = {cuda.major or 0 for row in here if (cuda := builds.as_cuda(row.cuda or ""))}
     have = {toolkit.major or 0 for toolkit in toolkits}
-    # What is newer than the listed releases may have come since, unless those have no GPU here.
-    is_closed = len(here) < len(rows)
-    if not built or not have or have & built or not (is_closed or max(have) < min(built)):
+    if not built or not have or (have | packaged_majors(case, matrix)) & built:
         return
     listed = ", ".join(f"CUDA {major}" for major in sorted(built))
     shown = ", ".join(f"CUDA {toolkit}" for toolkit in toolkits)
