@@ -120,10 +120,10 @@ def _unknown_models(
     folded = {fold(name) for name in names}
     claims = [match.claim for match in matrix.claims(subject.name, "model")]
     # What its maker calls a model, where no architecture of it is known: qwen2.5-vl, deepseek-v3.2.
-    squeezed = {_squeezed(name) for name in names}
+    called = {squeezed(name) for name in names}
     by_name = not any(fold(claim.key) in folded for claim in claims)
     for claim in claims:
-        is_meant = _base(claim.key) in squeezed if by_name else fold(claim.key) in folded
+        is_meant = _base(claim.key) in called if by_name else fold(claim.key) in folded
         if not is_meant or not _is_outside(subject, claim):
             continue
         yield Fault(
@@ -136,7 +136,16 @@ def _unknown_models(
         return
 
 
-def _squeezed(name: str) -> str:
+def listed_classes(matrix: Matrix, found: Software, names: list[str]) -> list[str]:
+    """The classes among the names; else those that the engine lists and a name squeezed is of."""
+    keys = [match.claim.key for match in matrix.claims(found.name, "model")]
+    known = {fold(key): key for key in keys}
+    classes = [known.get(fold(n), n) for n in names if fold(n) in known or _CLASS.fullmatch(n)]
+    wanted = {squeezed(name) for name in names}
+    return classes or [key for key in known.values() if _base(key) in wanted]
+
+
+def squeezed(name: str) -> str:
     """A name in letters and figures alone: "qwen2.5-vl" and "Qwen2_5_VL" are qwen25vl."""
     return re.sub(r"-exp$|[^a-z0-9]", "", name.lower())
 
@@ -144,7 +153,7 @@ def _squeezed(name: str) -> str:
 def _base(architecture: str) -> str:
     """The squeezed name of a class without its task; "" for one of another kind of model."""
     match = _CLASS.fullmatch(architecture)
-    return _squeezed(architecture.rpartition("For")[0]) if match else ""
+    return squeezed(architecture.rpartition("For")[0]) if match else ""
 
 
 def _unknown_text(subject: Software, claim: Claim) -> str:
