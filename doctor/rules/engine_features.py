@@ -29,7 +29,7 @@ from doctor.rules.settings import (
 from doctor.rules.software import Software, engine, packages, software
 
 BACKEND_ARGUMENTS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
-_LIBRARY = "transformers"
+_LIBRARIES = ("transformers", "torch")
 _FLASH_SWITCHES = {
     "flash_attn": ("fa2",),
     "attn_impl": ("flash_attn", "flash_attention_2"),
@@ -91,7 +91,8 @@ def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:
     """The engine, if claims of it speak of the thing; else the package that brings it.
 
     That is one beside the engine, else one that a release which it may be requires. Of a
-    program that the matrix does not know it is the library whose word for the thing it uses.
+    program that the matrix does not know it is the library whose word for the thing it uses,
+    or the package that is called like the thing.
     """
     found = engine(case, matrix)
     if _names(matrix.claims(found.name, kind), name):
@@ -102,11 +103,20 @@ def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:
     for required in _required(matrix, found):
         if _names(matrix.claims(required, kind), name):
             return software(matrix, required, None, found.at)
-    own_words = (m for m in matrix.claims(_LIBRARY, kind) if m.claim.data.get("own_word"))
-    is_own = found.name == "torch" or matrix.engine(found.name) is None
-    if is_own and _names(own_words, name):
-        return software(matrix, _LIBRARY, None, found.at)
+    if found.name == "torch" or matrix.engine(found.name) is None:
+        library = _by_word(matrix, kind, name)
+        return software(matrix, library, None, found.at) if library else found
     return found
+
+
+def _by_word(matrix: Matrix, kind: str, name: str) -> str:
+    """The library that a word belongs to: one that lists it as its own, or bears it as name."""
+    for library in _LIBRARIES:
+        own = (m for m in matrix.claims(library, kind) if m.claim.data.get("own_word"))
+        if _names(own, name):
+            return library
+    called = matrix.canonical(name)
+    return called if called and _names(matrix.claims(called, kind), name) else ""
 
 
 def _required(matrix: Matrix, found: Software) -> tuple[str, ...]:

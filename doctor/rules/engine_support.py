@@ -11,12 +11,11 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.image_facts import is_of_others
 from doctor.rules.settings import Setting, applicable, holds, settings
 from doctor.rules.software import Software, engine
 
 _WEIGHTS = ("low", "medium", "moderate", "high", "critical")
-
-
 _CHOICES = ("dtype", "quantization", "kv_cache_dtype", "attention_backend", "tensor_parallel_size",
             "gpu_memory_utilization")  # fmt: skip
 
@@ -31,8 +30,8 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
         with "no kernel image is available".
     How to fix: the newest release that still supports the card, another engine, or a
         newer card.
-    Silent when: the engine does not run on NVIDIA devices here. A warning where it is
-        built here: such a build can hold other code, which the rules on binaries judge.
+    Silent when: the engine does not run on NVIDIA devices here. A warning where it is built
+        here, or comes in somebody else's image of it: such a build can hold other code.
     Sources: build files and measured code targets of the releases (rows in the matrix).
     """
     devices = case.need_vendor("nvidia")
@@ -42,17 +41,23 @@ def card_below_minimum(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if found.version is not None and not found.rows:
             raise found.unknown()
         raise NotApplicable(f"the matrix names no minimum for {found.name}")
-    for device in _distinct(devices, matrix):
-        for fault in _below(matrix, found, device, floors):
-            # Of an unknown version the newest may refuse the card; who chose a format or a
-            # kernel for it hardly means that one.
-            is_chosen = fault.severity is Severity.WARNING and _has_choice(case)
-            level = Severity.INFO if is_chosen else fault.severity
-            if level is None and case.workload is not None and case.workload.building.is_known:
-                level = Severity.WARNING  # who builds it may have taken the check out
-            yield replace(fault, severity=level)
-    if found.beyond:
+    faults = [f for d in _distinct(devices, matrix) for f in _below(matrix, found, d, floors)]
+    for fault in faults:
+        level = _level(case, matrix, found, fault)
+        yield replace(fault, severity=level, extrapolated=found.beyond)
+    if found.beyond and not faults:
         raise found.unknown()
+
+
+def _level(case: Case, matrix: Matrix, found: Software, fault: Fault) -> Severity | None:
+    """What the fault weighs where something speaks against a plain release of the project."""
+    # Who chose a format or a kernel for the card hardly means the newest, which refuses it.
+    if fault.severity is Severity.WARNING and _has_choice(case):
+        return Severity.INFO
+    # Who builds it, or publishes an image of it, may have taken the check out.
+    is_built = case.workload is not None and case.workload.building.is_known
+    is_changed = is_built or is_of_others(case.scope, matrix, found.name)
+    return Severity.WARNING if fault.severity is None and is_changed else fault.severity
 
 
 def _has_choice(case: Case) -> bool:
@@ -134,7 +139,7 @@ def _below(matrix: Matrix, found: Software, device: Device, floors: list[Floor])
     some = len(refusing) < len(floors)
     if some and (found.version is not None or not capability < floors[0].capability):
         raise found.unknown()
-    lowest = min(refusing, key=lambda floor: floor.capability)
+    lowest = floors[0] if some else min(refusing, key=lambda floor: floor.capability)
     since = f" from {_first_refusing(floors, capability)} on" if some else ""
     yield Fault(
         f"{found.label}{since} needs compute capability {lowest.capability}; "

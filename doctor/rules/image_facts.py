@@ -52,6 +52,19 @@ def known_image(scope: Scope, matrix: Matrix) -> ContainerImage | None:
     return found.row if found is not None and found.row.engine else None
 
 
+def is_of_others(scope: Scope, matrix: Matrix, engine: str) -> bool:
+    """Tell whether the image carries the engine by its name, and is none of its project's own.
+
+    Who publishes such an image may have changed the engine, for cards that it leaves out too.
+    """
+    ref = scope.image.ref.partition("@")[0]
+    repository = ref.rpartition(":")[0] or ref
+    listed = [row.repository for row in matrix.images if row.engine == engine]
+    listed += [match.claim.key for match in matrix.claims(engine, "image")]
+    own = any(repository == key or repository.endswith("/" + key) for key in listed if key)
+    return bool(listed) and not own and engine in repository.rpartition("/")[2].lower()
+
+
 def tagged(ref: str, matrix: Matrix) -> Tagged | None:
     """The first row of the matrix that the repository and tag of an image fit."""
     repository, _, tag = ref.partition("@")[0].rpartition(":")

@@ -103,7 +103,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
     """The method asked for or declared by the checkpoint; else, not for sure, its name's."""
     try:
-        return (*word_of(case, "quantization"), True)
+        word, at = word_of(case, "quantization")
     except NotApplicable:
         work = case.workload
         declared = quantization_of(work.model.value or {}) if work else ""
@@ -116,10 +116,28 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
         row = known_model(matrix, model_name(case))
         # A script around torch may convert what it loads.
         is_served = work is not None and work.engine not in ("torch", "transformers")
-        is_same = row is not None and row.repo.lower() == model_name(case).lower() and is_served
+        is_same = row is not None and _base(row.repo) == _base(model_name(case)) and is_served
         if row is None or row.quantization not in _PUBLISHED[: 2 if is_same else 1]:
             raise
         return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
+    if _is_format(case, word):
+        return _METHOD_OF_WORD[word], at, False
+    return word, at, True
+
+
+def _is_format(case: Case, word: str) -> bool:
+    """Tell whether a report gives the format of the checkpoint where a method was asked for.
+
+    Engines take the method from such a checkpoint, and have other names for it.
+    """
+    work = case.workload
+    is_told = work is not None and work.pid is None and work.args.partial
+    return is_told and word in _METHOD_OF_WORD and word in model_name(case).lower()
+
+
+def _base(repository: str) -> str:
+    """The name without its owner or folder: copies of a checkpoint keep it."""
+    return repository.rpartition("/")[2].lower()
 
 
 def is_quantized(case: Case, matrix: Matrix) -> bool:
