@@ -11,7 +11,7 @@ from doctor.facts import Device, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.software import Software, engine, engine_name, torch_version
+from doctor.rules.software import engine_name, torch_version
 
 _CPU_WANTED = ("vllm-cpu", "onnxruntime-cpu")
 TORCH_ENGINES = ("vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "torch")
@@ -146,13 +146,11 @@ def is_jetson(case: Case, matrix: Matrix) -> bool:
 def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """ONNX Runtime is installed in its CPU package on a host with a GPU, or hides the GPU one.
 
-    What: which distributions of ONNX Runtime are installed, on a host with a GPU; and
-        whether a GPU package exists for this architecture.
+    What: which distributions of ONNX Runtime are installed, on a host with a GPU.
     Why: `onnxruntime` holds the CPU provider only; it and `onnxruntime-gpu` share one
         folder, so that whichever came last wins.
     How to fix: uninstall both, install `onnxruntime-gpu` alone.
-    Silent when: ONNX Runtime is not the engine, or a CPU run was asked for; of wheels on a
-        Jetson, which has an index of its own.
+    Silent when: ONNX Runtime is not the engine, or a CPU run was asked for.
     Sources: ONNX Runtime installation page; file names of the package index.
     """
     if engine_name(case, matrix) != "onnxruntime":
@@ -164,8 +162,6 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     elif case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
         fault = _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
         yield replace(fault, severity=Severity.WARNING)
-    elif devices[0].vendor == "nvidia" and not is_jetson(case, matrix):
-        yield from _no_gpu_wheel(case, engine(case, matrix))
 
 
 def _asks_for_gpu(case: Case) -> bool:
@@ -190,29 +186,6 @@ def _wrong_onnxruntime(case: Case, devices: tuple[Device, ...], what: str) -> Fa
             ),
         ),
     )
-
-
-def _no_gpu_wheel(case: Case, found: Software) -> Iterator[Fault]:
-    """Some or all releases that it may be have no GPU wheel for this architecture."""
-    arch = case.facts.host.arch.known("host.arch")
-    listed = [row for row in found.rows if row.archs]
-    lacking = [row for row in listed if arch not in row.archs]
-    if not lacking:
-        return
-    some = len(lacking) < len(listed)
-    first = min((r.version for r in listed if arch in r.archs), key=_order, default="")
-    since = f"; there are some from {first} on" if first else ""
-    yield Fault(
-        f"onnxruntime-gpu up to {lacking[0].version} has no wheel for {arch}{since}",
-        evidence=(Evidence(arch, case.facts.host.arch.at), found.evidence),
-        remedies=(Remedy(f"install onnxruntime-gpu {first}, or build it from source"),),
-        sources=lacking[0].source,
-        severity=Severity.WARNING if some else None,
-    )
-
-
-def _order(version: str) -> tuple[object, ...]:
-    return Version(version).low
 
 
 @rule("FRM104", cause="cpu-only-build", severity=Severity.ERROR)

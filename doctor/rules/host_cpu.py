@@ -174,7 +174,8 @@ def no_build_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     )
 
 
-def _arch(case: Case) -> str:
+def architecture(case: Case) -> str:
+    """The architecture of the host, by the name that wheels have for it; raises if unknown."""
     name = case.facts.host.arch.known("host.arch")
     return _ALIASES.get(name.lower(), name)
 
@@ -184,7 +185,7 @@ def _other_machine(case: Case) -> Iterator[Fault]:
     tagged = [(p, m[1]) for p in packages(case) for t in p.tags if (m := _WHEEL_ARCH.search(t))]
     if not known and not tagged:
         raise NotApplicable("nothing tells for which machine it was built")
-    arch = _arch(case)
+    arch = architecture(case)
     wrong = [(b.package or b.path, b.machine, b.path) for b in known if b.machine != arch]
     wrong += [(str(p.name), machine, p.location) for p, machine in tagged if machine != arch]
     for name, machine, at in wrong[:1]:
@@ -251,7 +252,7 @@ def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
     listed = [row for row in found.rows if row.archs]
     if not listed or len(listed) < len(found.rows):
         raise NotApplicable(f"no architectures are listed for {found.label}")
-    arch = _arch(case)
+    arch = architecture(case)
     if any(arch in row.archs for row in listed):
         return
     is_board = case.facts.host.platform.value == "jetson"

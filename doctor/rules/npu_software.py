@@ -59,6 +59,25 @@ def cann_not_of_the_set(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 severity=None if sure else Severity.WARNING,
                 extrapolated=match.extrapolated,
             )
+        yield from _row_of_another(case, matrix, found, cann, at)
+
+
+def _row_of_another(
+    case: Case, matrix: Matrix, found: Software, cann: Version, at: str
+) -> Iterator[Fault]:
+    """A torch-npu on its own whose release is listed for another CANN, beyond the window."""
+    wanted = found.rows[0].extra.get("cann", "") if found.is_settled else ""
+    alone = found.name == "torch-npu" and case.scope.package("vllm-ascend") is None
+    if not alone or not wanted or _in_window(matrix, found, cann):
+        return
+    if Version(wanted).release[:2] != cann.release[:2]:
+        yield Fault(
+            f"{found.label} is listed for CANN {wanted}; {cann} is here",
+            evidence=(Evidence(f"CANN {cann}", at), found.evidence),
+            remedies=(_SET,),
+            sources=found.rows[0].source,
+            severity=Severity.WARNING,
+        )
 
 
 def _paired(case: Case, matrix: Matrix) -> Iterator[Software]:

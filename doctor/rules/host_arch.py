@@ -1,0 +1,100 @@
+"""Engines of which some releases have no build for the machine's processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.matrix.model import Release
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.framework import is_jetson, wants_cpu
+from doctor.rules.host_cpu import architecture
+from doctor.rules.settings import holds, settings
+from doctor.rules.software import Software, engine, torch_version
+
+_GPU_PACKAGE = "onnxruntime-gpu"
+
+
+@rule("HST133", cause="arch-wheel-missing", severity=Severity.WARNING)
+def wheels_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Releases of the engine, up to some version or all, have no wheel for this processor.
+
+    What: the architecture against what the matrix knows of the engine's wheels: those of the
+        releases that it may be, and what is stated of its platforms.
+    Why: "no matching distribution found", a source build that takes hours, or an old release
+        that an installer takes without a word.
+    How to fix: the release from which there are wheels, an image for the architecture, or
+        compiling it.
+    Silent when: no NVIDIA card is named, a CPU run was asked for, it runs from an image, is
+        installed with the torch that it pins, is a build of one's own, or the host is a
+        Jetson, whose wheels come from elsewhere.
+    Sources: file names of the package index and of release pages (rows in the matrix).
+    """
+    found = engine(case, matrix)
+    arch = architecture(case)
+    case.facts.devices.present("devices")
+    if not case.nvidia_devices or _comes_from_elsewhere(case, matrix, found):
+        raise NotApplicable("no card is wanted, or its build comes from elsewhere")
+    setting = settings(case, matrix)[0]
+    stated = matrix.claims(found.name, "platform", found.version, arch)
+    refusing = (m for m in stated if m.claim.value == "unsupported" and holds(m.claim, setting))
+    match = next(refusing, None)
+    if match is not None:
+        yield Fault(
+            f"{found.label} on {arch}: {match.claim.text}",
+            evidence=_evidence(case, found, arch),
+            remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
+            sources=match.claim.source,
+            extrapolated=match.extrapolated,
+        )
+    elif found.version is None:
+        yield from _releases_without(case, found, arch)
+
+
+def _comes_from_elsewhere(case: Case, matrix: Matrix, found: Software) -> bool:
+    scope, torch = case.scope, torch_version(case)
+    is_inside = bool(scope.image.ref) or scope.kind in ("container", "image")
+    # A torch beside an engine that pins one came with it; a vendor's own is of its image.
+    is_installed = torch is not None and (torch.is_prerelease or _pins_torch(found))
+    own = is_inside or found.name in scope.variants or is_jetson(case, matrix)
+    return own or is_installed or wants_cpu(case)
+
+
+def _pins_torch(found: Software) -> bool:
+    return any("torch" in row.pins for row in found.rows)
+
+
+def _evidence(case: Case, found: Software, arch: str) -> tuple[Evidence, ...]:
+    return Evidence(f"host is {arch}", case.facts.host.arch.at), found.evidence
+
+
+def _releases_without(case: Case, found: Software, arch: str) -> Iterator[Fault]:
+    """Some or all of the releases that it may be have wheels, and none for this processor."""
+    listed = [row for row in found.rows if row.archs]
+    lacking = [row for row in listed if arch not in row.archs]
+    if not lacking:
+        return
+    first = _first_with(listed, arch)
+    since = f"; there are some from {first} on" if first else ""
+    yield Fault(
+        f"{_name(found)} up to {lacking[0].version} has no wheel for {arch}{since}",
+        evidence=_evidence(case, found, arch),
+        remedies=(
+            Remedy(f"install {_name(found)} {first}".rstrip() + ", or build it from source"),
+        ),
+        sources=lacking[0].source,
+    )
+
+
+def _name(found: Software) -> str:
+    return _GPU_PACKAGE if found.name == "onnxruntime" else found.name
+
+
+def _first_with(rows: list[Release], arch: str) -> str:
+    fitting = [row.version for row in rows if arch in row.archs]
+    return min(fitting, key=lambda text: Version(text).low, default="")
+
+
+RULES: tuple[Rule, ...] = (wheels_not_for_architecture,)
