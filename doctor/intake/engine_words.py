@@ -26,14 +26,14 @@ _FRONT_ENDS = re.compile(
     re.I,
 )
 
-# Those among them that train: what they are told is for themselves too.
-_TRAINERS = re.compile(r"^(?:llama-?factory|ms-?swift|swift|trl|verl|openrlhf)\b", re.I)
 
+def named_front_end(text: str) -> str:
+    """The program around an engine that a person means, or "" if it is none.
 
-def named_trainer(text: str) -> str:
-    """The training program that a person means, or "" if it is none."""
-    match = _TRAINERS.match(text.strip())
-    return match[0].lower() if match else ""
+    It is what was asked to work where nothing names the engine: a trainer, a model server.
+    """
+    match = _FRONT_ENDS.match(text.strip())
+    return match[0].lower().strip(" :/,+-") if match else ""
 
 
 def named_engine(text: str) -> tuple[str, Version | None]:

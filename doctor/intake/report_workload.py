@@ -8,7 +8,7 @@ from typing import Any
 from doctor.facts import UNSTATED, Package, Reading, Version, Workload, seen
 from doctor.facts.arguments import argument_name
 from doctor.facts.engines import ENGINE_ORDER, carriers
-from doctor.intake.engine_words import named_engine, named_trainer
+from doctor.intake.engine_words import named_engine, named_front_end
 from doctor.intake.environment import SCOPE
 from doctor.intake.stated import Stated, number, plain_text, truth
 from doctor.intake.typed_arguments import typed
@@ -36,10 +36,10 @@ _CONFIG_KEYS = frozenset(
 
 
 def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload | None:
-    """The engine that a report names, or else the one among its packages; last a trainer."""
+    """The engine that a report names, or else the one among its packages; last what starts it."""
     named, stated = named_engine(report.text("engine"))
     engine = named or _engine_among(packages) or _engine_of_image(report)
-    engine = engine or named_trainer(report.text("engine"))
+    engine = engine or named_front_end(report.text("engine"))
     if not engine:
         return None
     given = report.raw("engine_args")

@@ -121,6 +121,9 @@ def _toolkit(c: Circumstances, wanted: str, _argument: str) -> Answer:
 
 
 def _package(c: Circumstances, wanted: str, name: str) -> Answer:
+    """Its version against a specifier; "stated" asks only whether it is named at all."""
+    if wanted == "stated":
+        return c.scope.package(name) is not None
     if not c.scope.packages.is_known:
         return None
     package = c.scope.package(name)

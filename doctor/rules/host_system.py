@@ -134,16 +134,16 @@ def network_unreachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A hub, index or registry that is needed was tried and not reached.
 
     What: addresses that were tried and did not answer, where the engine must fetch its
-        model or packages.
+        model or packages; a host told to be offline, where a model is named as on the hub.
     Why: without a route, a proxy or name resolution, downloads hang or fail; behind a
         proxy that opens TLS, the certificate is refused.
     How to fix: set the proxy for the process that downloads, use a mirror, or fetch the
         files elsewhere and point the engine to them.
     Silent when: nothing was tried, and the container has a network. A warning for a proxy on
-        the loopback address, which in a container is its own.
+        the loopback address, which in a container is its own, and for a host told offline.
     Sources: Hugging Face Hub documentation, environment variables.
     """
-    cut_off = _cut_off(case)
+    cut_off = _cut_off(case) or _offline(case)
     if cut_off is not None:
         yield cut_off
         return
@@ -187,6 +187,33 @@ def _cut_off(case: Case) -> Fault | None:
     )
 
 
+def _offline(case: Case) -> Fault | None:
+    """Somebody tells of a host without a network, and a model is named as the hub names it."""
+    model = str((case.workload.args.value or {}).get("model", "")) if case.workload else ""
+    said = next(filter(None, map(_OFFLINE.search, case.facts.notes)), None)
+    if said is None or not _REPOSITORY.fullmatch(model):
+        return None
+    return Fault(
+        message=f"this host has no way to the hub, and {model} is named as the hub names it",
+        evidence=(Evidence(said[0], "notes"), Evidence(f"model {model}", "engine_args")),
+        remedies=(
+            Remedy("name the folder of a copy that holds everything, code of the model too"),
+            Remedy("or use a mirror of the hub that the host reaches", ("export HF_ENDPOINT=...",)),
+        ),
+        severity=Severity.WARNING,
+    )
+
+
+_OFFLINE = re.compile(
+    r"\b(?:host|machine|server|node|cluster|site|container|system|computer|environment|network)s? "
+    r"(?:is|are|has|have|had|runs?)(?: been)? (?:completely |fully |strictly )?"
+    r"(?:offline\b|air-?gapped\b|behind a firewall|"
+    r"(?:no|not) [^.;]{0,20}(?:internet|connection|network|route)\b)|"
+    r"\bair-?gapped (?:host|machine|server|node|cluster|site|network|environment)|"
+    r"\b(?:no|without)(?: an?| any)? internet\b|"
+    r"\b(?:cannot|can't|can not) reach (?:huggingface|the hub|the internet)",
+    re.IGNORECASE,
+)
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 _NO_NETWORK = re.compile(r"--net(?:work)?[= ]none\b")
 _HOST_NETWORK = re.compile(r"--net(?:work)?[= ]host\b|network_mode: host")

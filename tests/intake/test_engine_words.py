@@ -116,13 +116,15 @@ def test_nothing_raises(text: str, value: Any) -> None:
         ("LLaMA-Factory", {}, "llama-factory"),
         ("trl 0.9.6", {}, "trl"),
         ("llamafactory", {"torch": "2.4.0"}, "torch"),
-        ("xinference", {}, None),
+        ("xinference", {}, "xinference"),
+        ("gpustack: 2.0", {}, "gpustack"),
+        ("xinference", {"vllm": "0.8.0"}, "vllm"),
     ],
 )
-def test_a_trainer_is_the_workload_where_nothing_else_is(
-    text: str, packages: dict[str, str], engine: str | None
+def test_what_starts_an_engine_is_the_workload_where_nothing_else_is(
+    text: str, packages: dict[str, str], engine: str
 ) -> None:
     facts = read_field_report(
         {"engine": text, "packages": packages, "engine_args": {"bf16": "true"}}
     )
-    assert [work.engine for work in facts.workloads] == ([engine] if engine else [])
+    assert [work.engine for work in facts.workloads] == [engine]
