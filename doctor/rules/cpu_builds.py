@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
@@ -15,7 +16,7 @@ from doctor.rules.framework import (
     is_of_torch,
     wants_cpu,
 )
-from doctor.rules.settings import applicable, settings
+from doctor.rules.settings import applicable, possible, settings
 from doctor.rules.software import Software, engine, engine_name, installed, software
 
 
@@ -43,10 +44,16 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_elsewhere = version is not None and version.is_prerelease  # a nightly, or a vendor's own
     if known or label or is_elsewhere or is_jetson(case, matrix) or wants_cpu(case):
         raise NotApplicable("the build of torch is known or its index is another")
-    matches = applicable(matrix, torch, "platform", settings(case, matrix)[0])
+    setting = settings(case, matrix)[0]
+    matches = applicable(matrix, torch, "platform", setting)
+    if version is None:  # whichever release came: many of them are such builds
+        matches += [
+            match for match, sure in possible(matrix, torch, "platform", setting) if not sure
+        ]
     for match in (m for m in matches if m.claim.value == "cpu-only"):
+        which = f" before {match.claim.until}" if version is None and match.claim.until else ""
         yield Fault(
-            f"{torch.label} of the default index is a CPU build on {match.claim.key}",
+            f"{torch.label}{which} of the default index is a CPU build on {match.claim.key}",
             evidence=(torch.evidence, Evidence(match.claim.key, case.facts.host.arch.at)),
             remedies=(gpu_torch(torch.version),),
             sources=match.claim.source,
@@ -106,4 +113,56 @@ def engine_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
             return
 
 
-RULES: tuple[Rule, ...] = (torch_default_wheel_is_cpu, engine_wheel_is_cpu)
+@rule("FRM106", cause="cpu-only-build", severity=Severity.WARNING)
+def onnxruntime_told_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A note says that ONNX Runtime was installed in its CPU package, and tells of no GPU package.
+
+    What: notes with the command or the file that installs `onnxruntime`, where nothing is
+        stated of the devices.
+    Why: that package holds the CPU provider only; "CUDAExecutionProvider is not in available
+        provider names" is what it is mostly reported for.
+    How to fix: uninstall it and install `onnxruntime-gpu` alone.
+    Silent when: devices are stated, which another rule judges; a GPU package is named; a CPU
+        run was asked for; or the system is macOS.
+    Sources: ONNX Runtime installation page.
+    """
+    if engine_name(case, matrix) != "onnxruntime":
+        raise NotApplicable("the engine is another")
+    system = case.facts.host.os.value
+    is_mac = system is not None and system.id == "macos"
+    if case.facts.devices.is_known or is_mac or wants_cpu(case) or _GPU_PACKAGE.search(_all(case)):
+        raise NotApplicable("devices or another package are stated, or the CPU is wanted")
+    note = next((note for note in case.facts.notes if _CPU_PACKAGE.search(note)), "")
+    if note:
+        yield Fault(
+            "onnxruntime is the CPU package: a GPU is not used",
+            evidence=(Evidence(note, "notes"),),
+            remedies=(
+                Remedy(
+                    "leave only the GPU package",
+                    ("uv pip uninstall onnxruntime", "uv pip install onnxruntime-gpu"),
+                    role="python_env",
+                ),
+            ),
+            sources=("https://onnxruntime.ai/docs/install/",),
+        )
+
+
+def _all(case: Case) -> str:
+    names = (package.name for package in case.scope.packages.value or ())
+    return "\n".join((*names, *case.facts.notes))
+
+
+_CPU_PACKAGE = re.compile(
+    r"\b(?:install(?:s|ed)?|requirements[\w.]{0,20}|pyproject\.toml|depends on|dependency)\b"
+    r"[^\n]{0,80}\bonnxruntime(?![\w.-]{0,2}\w)",
+    re.IGNORECASE,
+)
+_GPU_PACKAGE = re.compile(r"onnxruntime[-_](?:gpu|directml|rocm|cann|openvino|migraphx|training)")
+
+
+RULES: tuple[Rule, ...] = (
+    torch_default_wheel_is_cpu,
+    engine_wheel_is_cpu,
+    onnxruntime_told_without_gpu,
+)

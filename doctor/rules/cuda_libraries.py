@@ -26,7 +26,10 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _DRIVER_LIBRARY = re.compile(r"lib(?:cuda|nvidia-ml|nvcuvid|nvidia-ptxjitcompiler)\.so")
-_TOOLKIT_FOLDER = re.compile(r"/cuda-(\d{1,2}\.\d{1,2})(?:/|$)")
+_TOOLKIT_FOLDER = re.compile(r"/cuda[-/](\d{1,2}\.\d{1,2})(?:/|$)")
+# A library of which torch and TensorFlow bring copies of their own, as a note names it.
+_COPY = re.compile(r"\blib(?:cudnn|cublas|cusparse|nccl|nvJitLink|cufft|nvrtc)\w{0,20}")
+_DENIED = re.compile(r"\b(?:not?|nor|without|missing|absent|removed|unset|cannot)\b", re.IGNORECASE)
 
 
 @rule("CUD111", cause="cuda-lib-missing", severity=Severity.ERROR)
@@ -142,7 +145,8 @@ def other_copy_found_first(case: Case, matrix: Matrix) -> Iterator[Fault]:
         only serves for linking.
     How to fix: take the folder out of LD_LIBRARY_PATH; wheels need none.
     Silent when: the folders named are of another major, whose names cannot collide, or
-        hold nothing newer or older than the build. A warning where no symbol is missing.
+        hold nothing newer or older than the build. A warning where no symbol is missing, or
+        where a note says that a copy lies in one of the folders.
     Sources: ld.so(8); CUDA toolkit documentation, stub libraries.
     """
     need_contents(case)
@@ -151,6 +155,7 @@ def other_copy_found_first(case: Case, matrix: Matrix) -> Iterator[Fault]:
             lambda: _seen_shadowed(case),
             lambda: _stub_folder(case),
             lambda: _older_toolkit(case, matrix),
+            lambda: _told_copy(case),
         )
     )
 
@@ -207,6 +212,23 @@ def _older_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 f"LD_LIBRARY_PATH puts CUDA {version} before the libraries of {torch.label} "
                 f"(CUDA {torch.cuda})",
                 Evidence(f"LD_LIBRARY_PATH has {folder}", case.scope.env.at),
+                Severity.WARNING,
+            )
+            return
+
+
+def _told_copy(case: Case) -> Iterator[Fault]:
+    """A person found a copy of a library in a folder that LD_LIBRARY_PATH names."""
+    folders = [folder.rstrip("/") for folder in _search_path(case)]
+    for note in case.facts.notes:
+        library = None if _DENIED.search(note) else _COPY.search(note)
+        words = [word.strip("\"'`.,;:()").rstrip("/") for word in note.split()]
+        named = {word.rpartition("/")[0] if _COPY.search(word) else word for word in words}
+        folder = next((f for f in folders if f in named), "")
+        if library and folder:
+            yield _shadow(
+                f"LD_LIBRARY_PATH leads to the {library[0]} in {folder} before that of the build",
+                Evidence(note, "notes"),
                 Severity.WARNING,
             )
             return

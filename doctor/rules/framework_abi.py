@@ -10,6 +10,7 @@ from doctor.binaries.demangle import demangle
 from doctor.facts import Binary, Package, Specifier, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules.builds import is_without_cuda
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, admits, packages, software, torch_version
@@ -67,6 +68,7 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     told = (Package(name) for name in case.scope.built_for if name not in known)
     for package in (*listed, *told):
         yield from _other_abi(case, matrix, package, torch)
+        yield from _other_build(case, package, torch)
         spec, sources = _built_for(case, matrix, package, torch)
         if spec and admits(spec, torch) is False and not _fits_too(matrix, package, spec, torch):
             yield Fault(
@@ -117,13 +119,27 @@ def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> 
             )
 
 
+def _other_build(case: Case, package: Package, torch: Version) -> Iterator[Fault]:
+    """Built against a torch for the GPU and used with one for the CPU, or the other way round."""
+    stated = case.scope.built_for.get(package.name, "").lower().partition("+")[2]
+    if stated and torch.local and is_without_cuda(stated) != is_without_cuda(torch.local):
+        yield Fault(
+            f"{_named(package)} was built for a torch +{stated}; {torch} is here",
+            evidence=(
+                Evidence(_named(package), package.location),
+                Evidence(f"torch {torch}", case.scope.torch.at),
+            ),
+            remedies=(_reinstall(package.name, torch),),
+        )
+
+
 def _built_for(
     case: Case, matrix: Matrix, package: Package, torch: Version
 ) -> tuple[str, tuple[str, ...]]:
     """The torch that a distribution was compiled against as an exact specifier, or ""."""
     stated = case.scope.built_for.get(package.name, "").lower()
     if stated.startswith("torch"):
-        version = stated.removeprefix("torch").strip(" =")
+        version = stated.removeprefix("torch").strip(" =").partition("+")[0]
         return (f"=={version}.*" if Specifier.parse(f"=={version}.*") else "", ())
     local = package.version.local if package.version is not None else ""
     labelled = _LABEL.search(local) or _LABEL.search(stated)

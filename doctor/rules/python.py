@@ -245,12 +245,12 @@ def _unfit(package: Package, python: PythonInfo) -> str:
         return f"requires Python {package.requires_python}"
     tags = [tag.split("-") for tag in package.tags if tag.count("-") >= 2]
     minor = _minor(python.version)
-    if tags and minor and not any(_tag_fits(tag[0], tag[1], minor, python.abi) for tag in tags):
+    if tags and minor and not any(tag_fits(tag[0], tag[1], minor, python.abi) for tag in tags):
         return f"was built for {', '.join(sorted({'-'.join(tag[:2]) for tag in tags}))}"
     return ""
 
 
-def _tag_fits(interpreter: str, abi: str, minor: str, suffix: str) -> bool:
+def tag_fits(interpreter: str, abi: str, minor: str, suffix: str) -> bool:
     """Tell whether one wheel tag loads; only CPython's own tags are judged."""
     if not interpreter.startswith("cp"):
         return True
