@@ -1,4 +1,4 @@
-"""What notes tell of a model: figures under their names in config.json, weights on the host."""
+"""What notes tell of a model: figures of its config.json, what its weights take, and where."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ _OFFLOAD = re.compile(
     r"\b(?:on|to|in|into) (?:the )?(?:cpu|host memory|main memory|ram)\b",
     re.IGNORECASE,
 )
+# Parts beside the model that a person may put on the host: nothing is said of its weights.
+_BESIDE = re.compile(r"\b(?:clip|t5\w{0,6}|vae|(?:text |image )?encoders?)\b", re.IGNORECASE)
+_WEIGHTS = re.compile(
+    r"\bweights?(?: alone)? (?:take|need|use|are)s?(?: of| about)? (\d{1,4}(?:\.\d{1,3})?) ?Gi?B\b"
+    r"(?P<each>(?: of| on| per| for)?(?: each| every| a| one)? (?:GPU|card|rank|device)\b)?",
+    re.IGNORECASE,
+)
+_GB_IN_GIB = 1e9 / 2**30
+_RANKS = ("tensor_parallel_size", "pipeline_parallel_size")
 _OFFLOADS = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
 
 
@@ -30,8 +39,27 @@ def with_told(workload: Workload, notes: tuple[str, ...]) -> Workload:
     if told:
         workload = replace(workload, model=seen({**told, **config}, "notes", partial=True))
     args = workload.args.value or {}
-    words = next((match[0] for note in notes if (match := _OFFLOAD.search(note))), "")
+    plain = (note for note in notes if not _BESIDE.search(note))
+    words = next((match[0] for note in plain if (match := _OFFLOAD.search(note))), "")
     if words and not any(name in args for name in _OFFLOADS):
         args = {**args, "cpu_offload": words}
         workload = replace(workload, args=seen(args, workload.args.at or "notes", partial=True))
-    return workload
+    return _with_weights(workload, notes)
+
+
+def _with_weights(workload: Workload, notes: tuple[str, ...]) -> Workload:
+    """The workload with the weights of a device that a note tells, in GiB.
+
+    A figure for all devices together is left out. Engines print two decimals and call GiB GB;
+    a round number of GB is one of people, who count in 10^9.
+    """
+    args, measured = workload.args.value or {}, workload.measured.value or {}
+    match = next((m for note in notes if (m := _WEIGHTS.search(note))), None)
+    is_split = any(str(args.get(name, "1")) != "1" for name in _RANKS)
+    if match is None or "weights_gib" in measured or (is_split and not match["each"]):
+        return workload
+    is_round = "." not in match[1] and "gib" not in match[0].lower()
+    figure = float(match[1]) * (_GB_IN_GIB if is_round else 1.0)
+    return replace(
+        workload, measured=seen({**measured, "weights_gib": figure}, "notes", partial=True)
+    )

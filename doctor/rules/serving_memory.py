@@ -24,6 +24,7 @@ from doctor.rules.placement import margin, placement
 from doctor.rules.serving_request import request_exceeds
 from doctor.rules.settings import possible, settings
 from doctor.rules.software import engine, engine_name
+from doctor.sizing.cards import GIB, card_of
 
 _SEVERAL = 2
 # Names under which engines and people state the pool, and what one request asks of it.
@@ -184,6 +185,7 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if _exceeds(need, size, matrix) or _fills(need, size, matrix):
         return
     severity = Severity.WARNING if _is_guess(case, matrix) else None
+    size = _counted(device, size, matrix)
     if not _exceeds(need, size * fraction, matrix):
         if device.memory_mib.value is None and len(nominal_gib(device, matrix)) != 1:
             raise MissingFact("memory of the devices", Missing.NOT_STATED)
@@ -198,6 +200,12 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
             subject=device.id,
             severity=severity,
         )
+
+
+def _counted(device: Device, size: float, matrix: Matrix) -> float:
+    """What CUDA counts of a product's memory, where people write its nominal size."""
+    card = card_of(matrix, device)
+    return size if card is None else min(size, card.total / GIB)
 
 
 def _is_guess(case: Case, matrix: Matrix) -> bool:

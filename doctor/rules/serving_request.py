@@ -27,6 +27,11 @@ def request_exceeds(
 ) -> Iterator[Fault]:
     """One request of full length against what weights and overheads leave."""
     found = _predicted(case, matrix)
+    if found is not None and _leaves_nothing(found):
+        what = f"weights and overheads of {found.model.name} leave nothing for the KV cache"
+        fault = _predicted_fault(case, matrix, replace(found, why=what), room[0])
+        yield replace(fault, severity=Severity.WARNING)
+        return
     if found is not None and _is_long_by_default(case, matrix, found):
         return
     if found is not None and found.verdict is not Fit.UNCERTAIN:
@@ -34,12 +39,18 @@ def request_exceeds(
             fault = _predicted_fault(case, matrix, found, room[0])
             yield fault if _length_is_told(case) else replace(fault, severity=Severity.WARNING)
         return
-    if not _length_is_told(case):
-        return
     if found is not None and _most_likely_not(found):
         fault = _predicted_fault(case, matrix, found, room[0])
         yield replace(fault, severity=Severity.WARNING)
         return
+    if _length_is_told(case):
+        yield from _by_arithmetic(case, matrix, need, room)
+
+
+def _by_arithmetic(
+    case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
+) -> Iterator[Fault]:
+    """The stated length times the bytes of a token, where sizing cannot tell."""
     row = known_model(matrix, model_name(case))
     length = count(case, "max_model_len")
     if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
@@ -69,6 +80,12 @@ def _is_long_by_default(case: Case, matrix: Matrix, found: Prediction) -> bool:
     """Where the model takes very long requests, everybody sets a length, and may not say so."""
     usual = margin(matrix, "default-length")
     return not _length_is_told(case) and (found.model.positions or 0) > usual
+
+
+def _leaves_nothing(found: Prediction) -> bool:
+    """No length is known, and even a request of one token has most likely no room."""
+    is_sized = found.pool is not None and found.has_pool_model
+    return is_sized and found.request is None and (found.pool or 0) < 0
 
 
 def _most_likely_not(found: Prediction) -> bool:

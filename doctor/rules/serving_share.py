@@ -8,6 +8,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.memory_need import total_gib, weights
 from doctor.rules.model_facts import argument, number
 from doctor.rules.serving_memory import default_share, is_share_of_total
 from doctor.rules.settings import possible, settings
@@ -28,12 +29,12 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the engine refuses to start where less is free; what it does not count (CUDA
         context, communication buffers) needs room beside the share.
     How to fix: stop what holds the memory, or lower the fraction.
-    Silent when: the engine is running (its own memory is in use), or the fraction means a
-        share of what is free.
+    Silent when: the engine is running (its own memory is in use), the fraction means a
+        share of what is free, or nobody states it and the weights alone are more than a device has.
     Sources: vLLM worker start-up check; vllm-project/vllm-ascend issue 89 (rows in the matrix).
     """
     fraction = number(case, "gpu_memory_utilization")
-    if fraction is None and _says_what_is_free(case):
+    if fraction is None and _says_what_is_free(case) and not _weights_exceed(case, matrix):
         fraction = default_share(case, matrix)
     if fraction is None or not is_share_of_total(case, matrix):
         raise NotApplicable("no share of the total memory is asked for")
@@ -69,6 +70,13 @@ def _says_what_is_free(case: Case) -> bool:
     work = case.workload
     figures = (work.measured.value or {}) if work is not None else {}
     return any(name in figures for name in _FREE)
+
+
+def _weights_exceed(case: Case, matrix: Matrix) -> bool:
+    """The weights fill a device by themselves: what is said to be free is what they left."""
+    need = weights(case, matrix)
+    sizes = [total_gib(device, matrix)[0] for device in case.devices]
+    return need is not None and any(size is not None and need.gib > size for size in sizes)
 
 
 def _above_sound_share(case: Case, matrix: Matrix, fraction: float) -> Iterator[Fault]:

@@ -10,7 +10,13 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.memory_need import checkpoint, parameters, stated_bits, total_gib
+from doctor.rules.memory_need import (
+    checkpoint,
+    is_one_assumed,
+    parameters,
+    stated_bits,
+    total_gib,
+)
 from doctor.rules.model_facts import argument, environment, known_model, model_name
 from doctor.rules.placement import margin, placement
 from doctor.rules.serving_memory import OFFLOAD
@@ -98,7 +104,8 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         otherwise; no way to share it among them makes it fit.
     How to fix: a format of fewer bits, more devices, or offloading to the host.
     Silent when: offloading was asked for, several hosts are used, or model or memory is not
-        known. Only a clear excess counts; of a card without a number eight are taken to be here.
+        known. Only a clear excess counts; of a card without a number eight are taken to be here
+        if it is one of a data center.
     Sources: configurations of the models (rows in the matrix); Accelerate documentation on
         big models.
     """
@@ -114,7 +121,8 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     own = _device_memory(case, matrix)
     if not case.devices:
         raise NotApplicable("no device")
-    own *= margin(matrix, "cards-of-a-host") if case.facts.devices.partial else 1
+    if case.facts.devices.partial and not is_one_assumed(case, matrix):
+        own *= margin(matrix, "cards-of-a-host")
     if own and need.total_gib > own * margin(matrix, "plain-framework"):
         yield Fault(
             f"{model_name(case)} needs {need.total_gib:.0f} GiB for weights; all devices "

@@ -44,7 +44,8 @@ def card_of(matrix: Matrix, device: Device) -> Card | None:
     usual = usual or _npu(matrix, device)
     nvml = device.memory_mib.value
     if nvml:
-        total, how = _from_reading(matrix, device.vendor, nvml * _MIB, usual)
+        is_nominal = any(nvml * _MIB == (row.memory_gb or 0) * GIB for row in products)
+        total, how = _from_reading(matrix, device.vendor, nvml * _MIB, usual, is_nominal)
     elif usual:
         total, how = usual
     else:
@@ -71,9 +72,10 @@ def _shared(products: Iterable[Gpu], field: str) -> str:
 
 
 def _from_reading(
-    matrix: Matrix, vendor: str, read: int, usual: tuple[int, str] | None
+    matrix: Matrix, vendor: str, read: int, usual: tuple[int, str] | None, is_nominal: bool
 ) -> tuple[int, str]:
-    if usual and abs(read - usual[0]) < _SAME_CARD:
+    """What CUDA offers of what was read; people write a product's nominal size in its place."""
+    if usual and (is_nominal or abs(read - usual[0]) < _SAME_CARD):
         return min(read, usual[0]), usual[1]
     if vendor != "nvidia":
         return read, "as the driver reports it"

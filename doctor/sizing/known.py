@@ -29,6 +29,7 @@ _STORAGE = re.compile(
     re.IGNORECASE,
 )
 # Words in a name that tell its format, best first.
+_PLAIN_WORDS = re.compile(r"(?<![a-z0-9])(?:bf16|fp16)(?![a-z0-9])", re.I)
 _FORMAT_WORDS = re.compile(
     r"(?<![a-z0-9])(awq|gptq|nvfp4|mxfp4|mxfp8|fp8|w4a16|w8a8|int8|int4|nf4|bnb)(?![a-z0-9])", re.I
 )
@@ -67,7 +68,8 @@ def plain_name(name: str) -> str:
 def _variant(matrix: Matrix, base: Model, name: str) -> Model:
     word = _FORMAT_WORDS.search(name)
     form = find_weight_format(matrix.memory, word[1]) if word else None
-    quantization = Quantization(form) if form else base.quantization
+    is_plain = word is None and _PLAIN_WORDS.search(name) is not None
+    quantization = Quantization(form) if form else None if is_plain else base.quantization
     return replace(base, name=name, quantization=quantization, unclear="")
 
 

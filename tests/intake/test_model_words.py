@@ -43,12 +43,30 @@ def test_prose_is_no_figure(note: str) -> None:
         ("the experts run on the CPU", True),
         ("a CPU with 64 cores", False),
         ("it fits", False),
+        ("the text encoder runs on the CPU", False),
+        ("VAE and CLIP in RAM", False),
     ],
 )
 def test_weights_on_the_host(note: str, is_told: bool) -> None:
     report = {"engine": "transformers", "engine_args": {"model": "own"}, "notes": [note]}
     args = read_field_report(report).workloads[0].args.value or {}
     assert ("cpu_offload" in args) is is_told
+
+
+@pytest.mark.parametrize(
+    ("note", "args", "gib"),
+    [
+        ("weights take 60.25 GB of each GPU", {"tensor_parallel_size": 8}, 60.25),
+        ("the weights alone need 16 GiB", {}, 16.0),
+        ("weights are of 16 GB", {}, 14.9),
+        ("weights take 480 GB", {"tensor_parallel_size": 8}, None),
+        ("weights take long to load", {}, None),
+    ],
+)
+def test_what_weights_take(note: str, args: dict[str, int], gib: float | None) -> None:
+    report = {"engine": "vllm", "engine_args": {"model": "own", **args}, "notes": [note]}
+    measured = read_field_report(report).workloads[0].measured.value or {}
+    assert measured.get("weights_gib") == (None if gib is None else pytest.approx(gib, abs=0.01))
 
 
 @given(st.text(max_size=200))
