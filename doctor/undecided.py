@@ -63,24 +63,22 @@ def _code(cause: str, target: TargetDiagnosis, rules: tuple[Rule, ...]) -> str:
 def _finding(likely: Likely, code: str, target: TargetDiagnosis, matrix: Matrix) -> Finding:
     """What a rule noted of this cause, or a note that rests on the words of the report alone."""
     cause = matrix.causes[likely.cause]
-    how_often = f"right for {likely.right} of {likely.reports} unseen reports that were as clear"
+    often = f"reports as clear as this one were it in {likely.right} of {likely.reports} cases"
     look = Remedy(
         f"see first whether it is that; much the same was reported in {', '.join(likely.alike)}"
     )
     noted = next((f for f in target.findings if f.code == code and f.cause == likely.cause), None)
     if noted is not None:
-        told = (
-            f"{noted.message}; not decided, but most such reports turn out to be this ({how_often})"
-        )
+        told = f"{noted.message}; not decided, but {often}"
         return replace(noted, message=told, remedies=(*noted.remedies, look))
     return Finding(
         code=code,
         cause=likely.cause,
         severity=Severity.INFO,
         rung=Rung(cause.rung or Rung.SERVING),
-        message=f"not decided; most such reports turn out to be this: {cause.text} ({how_often})",
+        message=f"not decided; likeliest: {cause.text} ({often})",
         subject=SCOPE,
-        evidence=tuple(Evidence(word, "stated") for word in likely.because),
+        evidence=tuple(Evidence(word) for word in likely.because),
         remedies=(look,),
         sources=likely.alike,
     )

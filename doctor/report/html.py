@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from doctor.findings import Finding, OutcomeKind, TargetDiagnosis, Verdict
+from doctor.findings import Finding, OutcomeKind, Severity, TargetDiagnosis, Verdict
 from doctor.report import Report, Style
 from doctor.report.asking import crashed
 from doctor.report.fingerprint import is_known
@@ -111,12 +111,14 @@ class _Card:
         return f'<section class="card target primary {tone}">{inside}</section>'
 
     def _primary(self, finding: Finding) -> str:
-        head = f'<h3>{title_of(finding.cause)}</h3><p class="lead">{esc(finding.message)}</p>'
+        is_likely = finding.severity is Severity.INFO
+        title = f"{'Likeliest: ' if is_likely else ''}{title_of(finding.cause)}"
+        head = f'<h3>{title}</h3><p class="lead">{esc(finding.message)}</p>'
         if self._is_repeated(finding):
             return f'{head}<p class="why">As above.</p>'
         page_of_rule = rule_page(finding.code)
         sections = page_of_rule.sections if page_of_rule else {}
-        why = sections.get("Why", "")
+        why = "" if is_likely else sections.get("Why", "")
         return (
             head
             + (f'<p class="why"><b>Why:</b> {esc(why)}</p>' if why else "")
@@ -173,7 +175,7 @@ def _candidates(target: TargetDiagnosis) -> str:
     )
     if not rows:
         return ""
-    heading = '<p class="label">What the log may also mean, and what settles it</p>'
+    heading = '<p class="label">What it may also be, and what settles it</p>'
     return f'{heading}<ul class="evidence">{rows}</ul>'
 
 
