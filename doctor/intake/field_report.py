@@ -26,6 +26,7 @@ from doctor.intake.report_packages import sort_packages, with_tags
 from doctor.intake.report_scope import stated_scope
 from doctor.intake.report_workload import stated_workload
 from doctor.intake.stated import Stated
+from doctor.intake.switch_words import with_switches
 
 KEYS = frozenset(
     {
@@ -79,6 +80,7 @@ def read_field_report(data: Any) -> Facts:
         workload = replace(workload, plainly=seen(words, "notes"))
     if workload is not None:
         workload = with_told(workload, report.strings("notes"))
+        workload = with_switches(workload, report.strings("notes"))
     devices = stated_devices(report)
     topology = report.text("topology")
     facts = Facts(

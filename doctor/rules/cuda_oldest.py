@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.facts import CodeTarget, ComputeCapability, Device, Missing, MissingFact, Version
-from doctor.findings import Remedy
+from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import CompilerTargets
 from doctor.rules import cards
@@ -14,6 +14,8 @@ from doctor.rules.cuda_level import two_parts
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import holders
 from doctor.rules.software import engine
+
+_BY_EXACT_CARD = "tensorrt"  # whose kernels are chosen for the very card, not for its major
 
 
 @rule("CUD106", cause="cc-not-in-binary", severity=Severity.ERROR)
@@ -85,37 +87,54 @@ def _fault(
 
 @rule("CUD108", cause="cc-not-in-binary", severity=Severity.WARNING)
 def image_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A PyTorch program runs in an image whose CUDA is older than the card.
+    """A program of PyTorch or TensorRT runs in an image whose CUDA is older than the card.
 
-    What: the CUDA version of the image against the newest target of that toolkit's compiler,
-        for engines that run on PyTorch and whose torch is not known.
+    What: the CUDA version of the image, for TensorRT also of the toolkit inside, against the
+        newest target of that toolkit's compiler, for engines that run on PyTorch and whose
+        torch is not known, and for TensorRT of unknown version.
     Why: who writes such an image takes the torch of its CUDA; that one holds no code for a
         card of a later major, and warns "is not compatible with the current PyTorch
-        installation" before the first kernel fails.
+        installation" before the first kernel fails. TensorRT chooses its kernels by the exact
+        card: a release before the card has none, and its image says "not yet supported".
     How to fix: an image and a torch for a CUDA that knows the card.
     Silent when: the code of any build is known, for then that is judged; a torch for a newer
         CUDA in an older image is possible, so this is a warning.
     Sources: nvcc of each toolkit (rows in the matrix).
     """
     case.need_vendor("nvidia")
-    build = image_build(case, matrix)
-    if build is None or not _runs_on_torch(case, matrix):
-        raise NotApplicable("no image of a PyTorch program states its CUDA version")
+    build = image_build(case, matrix) or _toolkit_inside(case)
+    if build is None or not _is_of_image(case, matrix, build):
+        raise NotApplicable("no image of such a program states its CUDA version")
     if holders(case, matrix) or case.scope.torch.is_known or case.scope.package("torch"):
         raise NotApplicable("its torch is known")
     row = _at_least(matrix, build)
     newest = max(map(_capability, row.targets))
-    border = f"ends at compute capability {newest.major}.x", row.source
+    by_card = engine(case, matrix).name == _BY_EXACT_CARD
+    border = f"ends at compute capability {newest if by_card else f'{newest.major}.x'}", row.source
     for device in cards.distinct(case.nvidia_devices):
         card = cards.need_capability(device, matrix)
-        if card.major > newest.major:
-            remedy = f"an image and a torch for a CUDA that knows {card.sm}"
+        if newest < card if by_card else card.major > newest.major:
+            remedy = f"an image, and what runs in it, for a CUDA that knows {card.sm}"
             yield _fault(matrix, build, device, border, remedy)
 
 
-def _runs_on_torch(case: Case, matrix: Matrix) -> bool:
+def _toolkit_inside(case: Case) -> CudaBuild | None:
+    """The CUDA of the only toolkit that was found inside a container."""
+    toolkits = case.facts.nvidia.toolkits
+    versions = {t.version for t in toolkits.value or () if t.version is not None}
+    if case.scope.kind != "container" or len(versions) != 1:
+        return None
+    cuda = versions.pop()
+    return CudaBuild("toolkit", None, cuda, Evidence(f"CUDA {cuda} inside", toolkits.at))
+
+
+def _is_of_image(case: Case, matrix: Matrix, build: CudaBuild) -> bool:
+    """Tell whether what runs there is as old as that CUDA: torch in an image, or TensorRT."""
     found = engine(case, matrix)
-    return found.name == "torch" or any("torch" in row.pins for row in found.rows)
+    if found.name == _BY_EXACT_CARD:
+        return found.version is None
+    on_torch = found.name == "torch" or any("torch" in row.pins for row in found.rows)
+    return on_torch and build.package != "toolkit"
 
 
 def _at_least(matrix: Matrix, build: CudaBuild) -> CompilerTargets:

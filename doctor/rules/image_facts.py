@@ -62,7 +62,13 @@ def is_of_others(scope: Scope, matrix: Matrix, engine: str) -> bool:
     listed = [row.repository for row in matrix.images if row.engine == engine]
     listed += [match.claim.key for match in matrix.claims(engine, "image")]
     own = any(repository == key or repository.endswith("/" + key) for key in listed if key)
-    return bool(listed) and not own and engine in repository.rpartition("/")[2].lower()
+    return bool(listed) and not own and is_named_after(scope, engine)
+
+
+def is_named_after(scope: Scope, engine: str) -> bool:
+    """Tell whether the repository of the image is named after the engine: then it brings it."""
+    ref = scope.image.ref.partition("@")[0]
+    return engine in ref.rpartition("/")[2].partition(":")[0].lower()
 
 
 def tagged(ref: str, matrix: Matrix) -> Tagged | None:

@@ -10,6 +10,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.image_facts import is_named_after
 from doctor.rules.relevance import is_relevant
 from doctor.rules.software import (
     Software,
@@ -24,6 +25,12 @@ from doctor.rules.software import (
 
 # Pinned by engines, and published as wheels alone, or refusing any other Python themselves.
 WHEELS_ONLY = ("torch", "vllm-flash-attn", "numba")
+
+
+def need_installing(case: Case, found: Software) -> None:
+    """`NotApplicable` for an engine of unknown version that an image brings with its Python."""
+    if found.version is None and is_named_after(case.scope, found.name):
+        raise NotApplicable("the image brings the engine and its Python together")
 
 
 def _python(case: Case) -> PythonInfo:
@@ -67,6 +74,7 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: METADATA of the wheels (rows in the matrix); PEP 345.
     """
     found = engine(case, matrix)
+    need_installing(case, found)
     ranges = [_range(matrix, found, row) for row in found.rows]
     if not any(spec for spec, _ in ranges):
         domain = matrix.engine(found.name)
@@ -143,6 +151,7 @@ def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: file names of the package index; classifiers where wheels are hosted elsewhere.
     """
     found = engine(case, matrix)
+    need_installing(case, found)
     python = _python(case)
     minor = _minor(python.version)
     pinned = (_pinned(matrix, found, name) for name in WHEELS_ONLY)

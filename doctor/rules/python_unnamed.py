@@ -9,7 +9,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.python import WHEELS_ONLY, allows
+from doctor.rules.python import WHEELS_ONLY, allows, need_installing
 from doctor.rules.software import Software, engine, lacks_wheel, software
 
 _FEW = 3  # a third of the listed releases
@@ -28,6 +28,7 @@ def python_newer_than_most_releases(case: Case, matrix: Matrix) -> Iterator[Faul
     Sources: METADATA and file names of the package index (rows in the matrix).
     """
     found = engine(case, matrix)
+    need_installing(case, found)
     if found.version is not None or not found.rows:
         raise NotApplicable("a version is stated, or no releases are listed")
     python = case.scope.python.known("python").version

@@ -1,0 +1,36 @@
+"""Switches that notes tell of: FlashAttention is used, torch.compile is on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from doctor.facts import Workload, seen
+
+_ON = r"(?:is|are|was|gets) (?:used|on|enabled|active|chosen|switched on|turned on|required|needed)"
+_FLASH = r"flash[-_ ]?att(?:entio)?n(?:[-_ ]?v?2)?"
+# Only what says that it is in use: to install it, or to name its version, is something else.
+_SWITCHES = {
+    "flash_attention": re.compile(
+        rf"\b{_FLASH} {_ON}\b|\b(?:uses|using|runs with|loaded with) {_FLASH}\b", re.IGNORECASE
+    ),
+    "torch_compile": re.compile(
+        rf"\btorch[._]compile\b(?=\(| {_ON}|$)|\b(?:uses|using|with) torch[._]compile\b",
+        re.IGNORECASE,
+    ),
+}
+_NOT = re.compile(r"\b(?:not|no|without|never|instead of|or|off|disabled?)\b", re.IGNORECASE)
+
+
+def with_switches(workload: Workload, notes: tuple[str, ...]) -> Workload:
+    """The workload with the switches that a note says are on, where no argument names them."""
+    args = workload.args.value or {}
+    told = {
+        name: "true"
+        for name, words in _SWITCHES.items()
+        if name not in args and any(words.search(n) and not _NOT.search(n) for n in notes)
+    }
+    if not told:
+        return workload
+    at = workload.args.at or "notes"
+    return replace(workload, args=seen({**args, **told}, at, partial=True))
