@@ -24,6 +24,8 @@ import numpy as np
 import yaml
 from sklearn.linear_model import LogisticRegression
 
+from doctor.diagnose import diagnose
+from doctor.findings import Severity
 from doctor.intake.case_file import read_case_file
 from doctor.likelihood import features
 from doctor.matrix import Matrix, load_matrix
@@ -39,7 +41,7 @@ FEWEST = 5
 # The inverse strength of the penalty on weights; a third to three times of it measured alike.
 STRENGTH = 0.2
 # Shares at which the levels begin, as far as enough reports are at them.
-SHARES = (0.8, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05)
+SHARES = (0.5, 0.3, 0.2, 0.1)
 SOUND = ""
 MONTH = re.compile(r"\d{4}-\d\d")
 HEAD = """\
@@ -56,7 +58,10 @@ note: >-
 
 @dataclass(frozen=True)
 class Report:
-    """A labelled report: the set it is in, its words, the causes that count as right."""
+    """A labelled report: the set it is in, its words, the causes that count as right.
+
+    `is_open`: no rule decides about it.
+    """
 
     group: str
     source: str
@@ -64,6 +69,7 @@ class Report:
     cause: str
     accepted: frozenset[str]
     by_facts: bool
+    is_open: bool
     month: str
 
 
@@ -98,13 +104,16 @@ def _read(path: Path, matrix: Matrix) -> Iterator[Report]:
     if expect.get("decidable") == "no" or not (is_control or expect.get("cause")):
         return
     stated = {key: value for key, value in document["report"].items() if key != "log"}
+    facts = read_case_file({"report": stated})
+    found = (f for target in diagnose(facts, matrix).targets for f in target.findings)
     yield Report(
         group=path.parent.name,
         source=document.get("source", ""),
-        words=features(read_case_file({"report": stated}), matrix),
+        words=features(facts, matrix),
         cause=SOUND if is_control else expect["cause"],
         accepted=frozenset((expect.get("cause", ""), *(expect.get("also") or ()))),
         by_facts=expect.get("decidable", "facts") == "facts",
+        is_open=all(finding.severity is Severity.INFO for finding in found),
         month=str(document.get("reported", "")),
     )
 
@@ -141,9 +150,9 @@ def fit(reports: Sequence[Report]) -> Weights:
 
 
 def unseen(reports: Sequence[Report]) -> Iterator[tuple[Report, dict[str, float]]]:
-    """Every fault that facts decide, with the shares that the other sets give it."""
+    """Every fault of which no rule decides, with the shares that the other sets give it."""
     for group in sorted({report.group for report in reports}):
-        mine = [r for r in reports if r.group == group and r.by_facts and r.cause]
+        mine = [r for r in reports if r.group == group and r.by_facts and r.is_open and r.cause]
         if not mine:
             continue
         weights = fit([r for r in reports if r.group != group])
