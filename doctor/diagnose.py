@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from doctor.facts import (
+    REPORTED,
     UNSTATED,
     Device,
     Expected,
@@ -42,7 +43,6 @@ from doctor.logs import Suspicion, suspect
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Rule, page_of, run_rule
 from doctor.rules.image_facts import tagged
-from doctor.undecided import with_likeliest
 
 HOST_SCOPE = Scope(id="host", kind="host")
 
@@ -181,7 +181,12 @@ def conclude(
         outcomes=outcomes,
         candidates=_suspects(suspicion) if suspicion else (),
     )
-    return with_likeliest(target, case, matrix, rules)
+    if primary is None and case.scope.id == REPORTED:
+        # Only about a report: a host that was read is not judged by what others had.
+        from doctor.undecided import with_likeliest
+
+        return with_likeliest(target, case, matrix, rules)
+    return target
 
 
 def _verdict(

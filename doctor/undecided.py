@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
+from doctor.facts import REPORTED
 from doctor.findings import (
     Evidence,
     Finding,
@@ -17,7 +18,6 @@ from doctor.findings import (
     TargetDiagnosis,
     Verdict,
 )
-from doctor.intake.environment import SCOPE
 from doctor.likelihood import Likely, features, likeliest
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Rule, page_of
@@ -31,10 +31,9 @@ def with_likeliest(
 ) -> TargetDiagnosis:
     """The target with the likeliest cause as a note, if it is a report that nothing decides.
 
-    The verdict stays: what most such reports turned out to be is a place to look first. A host
-    that was read is never judged by what other hosts had.
+    The verdict stays: what most such reports turned out to be is a place to look first.
     """
-    if target.primary is not None or target.candidates or case.scope.id != SCOPE:
+    if target.candidates:
         return target
     sound = _SOUND_AT_MOST.get(target.verdict, 0.0)
     found = likeliest(features(case.facts, matrix), matrix.likelihood, sound)
@@ -77,7 +76,7 @@ def _finding(likely: Likely, code: str, target: TargetDiagnosis, matrix: Matrix)
         severity=Severity.INFO,
         rung=Rung(cause.rung or Rung.SERVING),
         message=f"not decided; likeliest: {cause.text} ({often})",
-        subject=SCOPE,
+        subject=REPORTED,
         evidence=tuple(Evidence(word) for word in likely.because),
         remedies=(look,),
         sources=likely.alike,

@@ -24,6 +24,7 @@ from doctor.facts.host import Cpu, HostFacts, Libc, Limits, OsRelease
 from doctor.facts.model import Expected, Facts, LogText
 from doctor.facts.reading import UNSTATED, Missing, MissingFact, Reading, missing, seen
 from doctor.facts.scopes import (
+    REPORTED,
     Binary,
     ContainerEngine,
     ImageRef,
@@ -38,6 +39,7 @@ from doctor.facts.version import Specifier, Version
 from doctor.facts.wire import to_wire
 
 __all__ = [
+    "REPORTED",
     "UNSTATED",
     "AscendFacts",
     "Binary",

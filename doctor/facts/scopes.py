@@ -11,6 +11,9 @@ from doctor.facts.reading import UNSTATED, Reading
 from doctor.facts.record import Record
 from doctor.facts.version import Version
 
+# The one scope that a report speaks of, whatever it was pasted from.
+REPORTED = "reported"
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PythonInfo(Record):

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from doctor.facts import UNSTATED, Facts, Package, PythonInfo, Reading, Scope, Version, seen
+from doctor.facts import (
+    REPORTED,
+    UNSTATED,
+    Facts,
+    Package,
+    PythonInfo,
+    Reading,
+    Scope,
+    Version,
+    seen,
+)
 from doctor.intake.builds import torch_build
 from doctor.intake.names import package_name
 from doctor.probes.tool_text import reading
 
-SCOPE = "reported"
+SCOPE = REPORTED
 
 
 def package(name: str, version: str) -> Package:
