@@ -37,8 +37,9 @@ _DRIVER = re.compile(r"\bDriver Version: {1,4}(\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
 _CUDA = re.compile(r"\bCUDA Version: {1,4}(\d{2}\.\d)\b")
 # What stands in a command names things, and says nothing of them.
 _COMMAND = re.compile(
-    r"\s{0,8}[$#>]?\s{0,4}(?:sudo )?(?:uv )?(?:pip3?|conda|mamba|apt(?:-get)?|dnf|yum|zypper|"
-    r"pacman|git|cmake|make|export|docker run|python3? -m) [\w/.=:-]",
+    r"\s{0,8}[$#>]?\s{0,4}(?:sudo )?(?:uv )?(?:pip3? (?!find|found|say|report|print|fail|refuse|"
+    r"complain|could|can|will|does|did|is |was )|(?:conda|mamba|apt(?:-get)?|dnf|yum|zypper|"
+    r"pacman|git|cmake|make|export|docker run|python3? -m) )[\w/.=:-]",
     re.IGNORECASE,
 )
 _BUILD = re.compile(

@@ -10,12 +10,14 @@ from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import (
     TORCH_ENGINES,
+    accelerators,
     asks_for_torch,
     gpu_torch,
     is_jetson,
     is_of_torch,
     wants_cpu,
 )
+from doctor.rules.image_facts import tagged
 from doctor.rules.settings import applicable, possible, settings
 from doctor.rules.software import Software, engine, engine_name, installed, software
 
@@ -153,6 +155,33 @@ def _all(case: Case) -> str:
     return "\n".join((*names, *case.facts.notes))
 
 
+@rule("FRM107", cause="cpu-only-build", severity=Severity.WARNING)
+def image_for_the_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The image is its project's build for the CPU, and the host has cards.
+
+    What: the image's name and tag against what the matrix knows of the project's images; one
+        without a tag is the latest.
+    Why: the short tag, or the name without a suffix, is the CPU build in some projects: it
+        finds no device, whatever is passed into the container.
+    How to fix: the image or tag for the card.
+    Silent when: no card is stated, a CPU run was asked for, or the image is not known.
+    Sources: documentation and charts of the projects (rows in the matrix).
+    """
+    ref = case.scope.image.ref
+    image = tagged(ref if ":" in ref.rpartition("/")[2] else f"{ref}:latest", matrix)
+    if image is None:
+        raise NotApplicable("no image that is known")
+    if image.row.vendor != "cpu":
+        return
+    devices = accelerators(case)
+    yield Fault(
+        f"{ref} is the image for the CPU, and this host has a card",
+        evidence=(Evidence(ref, "image"), Evidence(f"{len(devices)} cards", "devices")),
+        remedies=(Remedy(image.row.note or "the image of the project for this card"),),
+        sources=image.row.source,
+    )
+
+
 _CPU_PACKAGE = re.compile(
     r"\b(?:install(?:s|ed)?|requirements[\w.]{0,20}|pyproject\.toml|depends on|dependency)\b"
     r"[^\n]{0,80}\bonnxruntime(?![\w.-]{0,2}\w)",
@@ -165,4 +194,5 @@ RULES: tuple[Rule, ...] = (
     torch_default_wheel_is_cpu,
     engine_wheel_is_cpu,
     onnxruntime_told_without_gpu,
+    image_for_the_cpu,
 )

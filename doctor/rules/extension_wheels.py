@@ -11,7 +11,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.relevance import is_relevant
-from doctor.rules.settings import covering
+from doctor.rules.settings import covering, holds, settings
 from doctor.rules.software import (
     Software,
     admits,
@@ -46,9 +46,16 @@ def no_wheel_for_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if case.scope.binaries.is_known:
         raise NotApplicable("the libraries themselves were read")
     for found in _unlabelled(case, matrix):
-        for match in covering(matrix, found, "wheels", "torch"):
+        for match in _wheels(case, matrix, found):
             if admits(match.claim.value, torch) is False:
                 yield _other_torch(case, matrix, found, torch, match)
+
+
+def _wheels(case: Case, matrix: Matrix, found: Software) -> list[ClaimMatch]:
+    """What is known of the torch of its wheels; some of it holds for certain CUDA builds only."""
+    setting = settings(case, matrix)[0]
+    matches = covering(matrix, found, "wheels", "torch")
+    return [match for match in matches if holds(match.claim, setting) is not False]
 
 
 def _public_torch(case: Case) -> Version:
@@ -81,9 +88,11 @@ def _other_torch(
     used = _is_used(case, matrix, found.name) and not may_be_built
     minor = ".".join(map(str, torch.release[:2]))
     early = f" (torch{minor} in a name means a nightly)" * (minor == _nightly(match))
+    ready = f"{found.label} has ready wheels for torch {match.claim.value}, none for {torch}{early}"
+    if match.claim.value.startswith("!="):
+        ready = f"of the ready wheels of {found.label} {match.claim.text}; this is torch {torch}"
     return Fault(
-        f"{found.label} has ready wheels for torch {match.claim.value}, none for {torch}{early}: "
-        "unless it was built here, it does not load",
+        f"{ready}: unless it was built here, it does not load",
         evidence=(found.evidence, Evidence(f"torch {torch}", case.scope.torch.at)),
         remedies=(
             Remedy(
@@ -138,7 +147,7 @@ def must_be_built_without_compiler(case: Case, matrix: Matrix) -> Iterator[Fault
 
 def _no_wheel_here(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
     torch, python = _public_torch(case), case.scope.python.value
-    for match in covering(matrix, found, "wheels", "torch"):
+    for match in _wheels(case, matrix, found):
         spec = str(match.claim.data.get("python", ""))
         if admits(match.claim.value, torch) is False:
             yield _no_compiler(found, f"has no ready wheel for torch {torch}", "nvcc", match)

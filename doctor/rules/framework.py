@@ -55,7 +55,7 @@ def _is_cpu_engine(case: Case) -> bool:
     return vllm is not None and vllm.version is not None and vllm.version.local == "cpu"
 
 
-def _accelerators(case: Case) -> tuple[Device, ...]:
+def accelerators(case: Case) -> tuple[Device, ...]:
     """GPUs that a CUDA or ROCm build of torch could use; raises where devices are unknown."""
     case.facts.devices.present("devices")
     found = tuple(d for d in case.devices if d.vendor in ("nvidia", "amd"))
@@ -99,7 +99,7 @@ def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_sure = name in TORCH_ENGINES
     if not (is_sure or is_of_torch(case, matrix, name)) or case.scope.package("torch-npu"):
         raise NotApplicable(f"{name} does not run GPUs through this torch")
-    devices = _accelerators(case)
+    devices = accelerators(case)
     version = torch_version(case)
     if version is None and case.scope.lacks("torch"):
         raise NotApplicable("torch is not installed")
@@ -155,7 +155,7 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if engine_name(case, matrix) != "onnxruntime":
         raise NotApplicable("the engine is another")
-    devices = _accelerators(case)
+    devices = accelerators(case)
     only_cpu = case.scope.package("onnxruntime") and not case.scope.package("onnxruntime-gpu")
     if only_cpu and (case.scope.lacks("onnxruntime-gpu") or _asks_for_gpu(case)):
         yield _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
@@ -204,7 +204,7 @@ def llama_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     name = engine_name(case, matrix)
     if name not in _LLAMA:
         raise NotApplicable("the engine is another")
-    devices = _accelerators(case)
+    devices = accelerators(case)
     work = case.workload
     layers = (work.args.value or {}).get("n_gpu_layers") if work else None
     if str(layers) == "0":
