@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
@@ -17,14 +18,19 @@ from doctor.rules.software import software
 def rootless_with_cgroups(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A rootless engine lets NVIDIA's runtime set device rules, for which it has no rights.
 
-    What: whether the engine runs without root, and the runtime's setting no-cgroups.
+    What: whether the engine runs without root or inside an LXC container, and the runtime's
+        setting no-cgroups.
     Why: only root may load the device filter of a control group: "bpf_prog_query
         (BPF_CGROUP_DEVICE) failed: operation not permitted".
     How to fix: set no-cgroups, or use CDI, which needs no such rules.
     Silent when: the engine runs as root, or the setting is on. A warning where somebody
-        tells of a rootless engine and nothing of the setting, which is off by itself.
+        tells of such an engine and nothing of the setting, which is off by itself.
     Sources: NVIDIA Container Toolkit documentation, rootless mode.
     """
+    nested = _inside_lxc(case)
+    if nested is not None:
+        yield nested
+        return
     box = container_engine(case, matrix)
     if box.rootless.known("container_engine.rootless") is False:
         raise NotApplicable("the engine runs as root")
@@ -40,15 +46,39 @@ def rootless_with_cgroups(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Evidence("no-cgroups is not set", box.config.at),
             ),
             severity=Severity.WARNING if is_told else None,
-            remedies=(
-                Remedy(
-                    "tell the runtime to leave control groups alone",
-                    ("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
-                    role="container_toolkit",
-                ),
-            ),
+            remedies=(_NO_CGROUPS,),
             sources=(GUIDE,),
         )
+
+
+_NO_CGROUPS = Remedy(
+    "tell the runtime to leave control groups alone",
+    ("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
+    role="container_toolkit",
+)
+_IN_LXC = re.compile(
+    r"\b(?:docker|podman|containerd|k3s)\b[^.;\n]{0,30}\b(?:in|inside|within)\b[^.;\n]{0,20}\blxc\b",
+    re.I,
+)
+
+
+def _inside_lxc(case: Case) -> Fault | None:
+    """An engine in an LXC container, of which a report about the toolkit tells."""
+    work, box = case.workload, case.facts.container_engine.value
+    config = (box.config.value if box is not None else None) or {}
+    if work is None or work.engine != "container-toolkit" or config:
+        return None
+    texts = (case.scope.runtime.value or "", *case.facts.notes)
+    said = next(filter(None, map(_IN_LXC.search, texts)), None)
+    if said is None:
+        return None
+    return Fault(
+        message="the engine runs inside LXC, where NVIDIA's runtime may not set device rules",
+        evidence=(Evidence(said[0], "stated"), Evidence("no-cgroups is not told of", "stated")),
+        severity=Severity.WARNING,
+        remedies=(_NO_CGROUPS,),
+        sources=(GUIDE, "https://github.com/blakeblackshear/frigate/issues/8652"),
+    )
 
 
 @rule("CTR121", cause="cgroup-device-lost", severity=Severity.ERROR)

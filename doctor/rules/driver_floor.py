@@ -1,4 +1,4 @@
-"""Is the driver new enough for the builds, the engine and the cards; and not too new for them."""
+"""Is the driver new enough for the builds, the engine and the cards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from doctor.facts import Device, Missing, MissingFact, Version
+from doctor.facts import Device, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import builds, cards, compat, release_builds
@@ -185,14 +185,15 @@ def _card_too_new(case: Case, matrix: Matrix, device: Device, driver: Version) -
         yield Fault(
             message=f"driver {driver} does not know {cards.label(device, matrix)}: "
             f"branch {span.first} is the first that drives it",
-            evidence=(_driver_fact(case), cards.evidence(device, matrix)),
+            evidence=(driver_fact(case), cards.evidence(device, matrix)),
             remedies=install_branch(case, matrix),
             sources=span.sources,
             subject=device.id,
         )
 
 
-def _driver_fact(case: Case) -> Evidence:
+def driver_fact(case: Case) -> Evidence:
+    """The driver that is judged, as evidence."""
     reading = cards.driver_to_judge(case)
     return Evidence(f"driver {reading.value}", reading.at)
 
@@ -227,7 +228,7 @@ def driver_below_engine_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _below_engine_floor(case: Case, matrix: Matrix, found: Software, match: ClaimMatch) -> Fault:
     claim = match.claim
-    driver = _driver_fact(case)
+    driver = driver_fact(case)
     reason = f": {claim.text}" if claim.text else ""
     stay = (Remedy(claim.remedy),) if claim.remedy else ()
     return Fault(
@@ -239,57 +240,8 @@ def _below_engine_floor(case: Case, matrix: Matrix, found: Software, match: Clai
     )
 
 
-@rule("DRV111", cause="driver-too-new-for-old-gpu", severity=Severity.ERROR, gate=True)
-def driver_dropped_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The driver branch has dropped the generation of a card of this host.
-
-    What: the branch of the loaded driver against the last branch that drives each card.
-    Why: NVIDIA ends support for a generation with a branch; newer ones ignore the card
-        and the kernel log names the legacy branch.
-    How to fix: install and hold the last branch that drives the card, and keep to CUDA
-        builds that still hold code for it.
-    Silent when: no last branch is known for the card.
-    Sources: NVIDIA Data Center Drivers documentation, architecture matrix; the legacy
-        flags of supported-gpus lists (rows in the matrix).
-    """
-    devices = cards.desktop_cards(case, matrix)
-    if is_windows_driver(case, matrix):
-        raise NotApplicable("Windows drivers have other numbers")
-    driver = cards.driver_to_judge(case).known("nvidia.driver")
-    newest = matrix.newest_branch()
-    for device in cards.distinct(devices):
-        span = cards.branch_span(device, matrix)
-        if span.last is None and driver.newer_than(Version(f"{newest}.*")) is True:
-            raise MissingFact(f"matrix rows of driver branches after {newest}", Missing.NOT_STATED)
-        if span.last is not None and driver.at_least(Version(str(span.last + 1))) is True:
-            yield Fault(
-                message=f"driver {driver} has dropped {cards.label(device, matrix)}: "
-                f"branch {span.last} is the last that drives it",
-                evidence=(_driver_fact(case), cards.evidence(device, matrix)),
-                remedies=_back_to(case, matrix, span.last),
-                sources=span.sources,
-                subject=device.id,
-            )
-
-
-def _back_to(case: Case, matrix: Matrix, branch: int) -> tuple[Remedy, ...]:
-    found = install_branch(case, matrix)
-    if found:
-        return found
-    return (
-        Remedy(
-            action=f"on the host, install driver branch {branch} and hold it",
-            role="nvidia_driver",
-            risk="every other card of the host must be driven by that branch too",
-            reboot=True,
-            undo="needs-reboot",
-        ),
-    )
-
-
 RULES: tuple[Rule, ...] = (
     driver_below_runtime,
     driver_older_than_card,
     driver_below_engine_floor,
-    driver_dropped_card,
 )

@@ -21,6 +21,7 @@ _HEADERS = re.compile(
     r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}|dkms",
     re.IGNORECASE,
 )
+_BUILDS_IN_CONTAINER = "gpu-operator"
 # What reports about the driver itself name in place of an engine.
 _NO_ENGINES = (None, "driver", "gpu-operator", "container-toolkit")
 _NVIDIA_DKMS = re.compile(r"nvidia(?:-current|-open|-tesla|-srv)?[\w.-]*", re.IGNORECASE)
@@ -46,7 +47,8 @@ def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The NVIDIA module is not built for the running kernel, or its headers are missing.
 
     What: DKMS's state of the NVIDIA module for the running kernel, and the headers of
-        that kernel.
+        that kernel; for a driver that is compiled in a container, kernels whose headers no
+        public archive has.
     Why: after a kernel upgrade DKMS must build the module anew; without headers, or if
         the build fails, the package installs without a word and the driver is gone.
     How to fix: install the headers of the running kernel and its metapackage, so that
@@ -62,7 +64,29 @@ def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _no_headers(case, names[0])
         return
     kernel = case.facts.host.kernel.known("host.kernel")
-    yield from each((lambda: _dkms(case, kernel), lambda: _headers(case, kernel)))
+    yield from each(
+        (
+            lambda: _dkms(case, kernel),
+            lambda: _headers(case, kernel),
+            lambda: _private_headers(case, matrix, kernel),
+        )
+    )
+
+
+def _private_headers(case: Case, matrix: Matrix, kernel: str) -> Iterator[Fault]:
+    """A container that compiles the driver sees public archives only."""
+    if case.workload is None or case.workload.engine != _BUILDS_IN_CONTAINER:
+        raise NotApplicable("the driver is not compiled in a container")
+    for match in matrix.claims(DRIVER_DOMAIN, "kernel-flavour"):
+        if kernel.endswith(f"-{match.claim.key}"):
+            yield Fault(
+                message=f"the driver's container finds no headers of kernel {kernel}: "
+                f"{match.claim.text}",
+                evidence=(_kernel(case, kernel),),
+                remedies=(Remedy(match.claim.remedy),),
+                sources=tuple(match.claim.source),
+                severity=Severity.WARNING,
+            )
 
 
 def _no_headers(case: Case, name: str) -> Fault:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.container_runtime import TOOLKIT_DOMAIN
 from doctor.rules.decide import missed
+from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.host_kernel import kernel_series
 from doctor.rules.settings import covering
 from doctor.rules.software import admits, software
 
@@ -21,15 +24,16 @@ _PASSED_IN = re.compile(r"/usr/lib/wsl(?:/lib)?(?:/lib(?:cuda|nvidia)\S*)?|/dev/
 
 @rule("HST196", cause="wsl-specific", severity=Severity.ERROR)
 def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """WSL has no GPU: it is version 1, or what Windows passes in is not there.
+    """WSL has no GPU: it is version 1 or too old, or what Windows passes in is not there.
 
-    What: the kernel's name, and files of /usr/lib/wsl that were looked for in vain.
+    What: the kernel's name and version, and files of /usr/lib/wsl that were looked for in vain.
     Why: WSL 1 translates system calls and has no devices; in WSL 2 libcuda and /dev/dxg
-        come from the driver of Windows, and are not there without one.
-    How to fix: turn the distribution into WSL 2; install the driver in Windows; restart
-        WSL.
-    Silent when: the kernel is that of WSL 2 and nobody missed a file.
-    Sources: NVIDIA CUDA on WSL user guide.
+        come from the driver of Windows, and are not there without one. Kernels before the one
+        named passed GPUs through on preview builds of Windows only.
+    How to fix: turn the distribution into WSL 2; update Windows, WSL and the driver in
+        Windows; restart WSL.
+    Silent when: the kernel is that of a current WSL 2 and nobody missed a file.
+    Sources: NVIDIA CUDA on WSL user guide; Microsoft's page on CUDA in WSL (row in the matrix).
     """
     if case.facts.host.platform.known("host.platform") != "wsl2":
         raise NotApplicable("not WSL")
@@ -50,6 +54,24 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 "turn it into WSL 2", ("wsl.exe --list --verbose", "wsl.exe --set-version NAME 2")
             ),
         )
+        return
+    yield from _old_kernel(case, matrix, kernel_series(kernel))
+
+
+def _old_kernel(case: Case, matrix: Matrix, kernel: Version | None) -> Iterator[Fault]:
+    """A warning: on a preview build of Windows such a kernel may do."""
+    for match in matrix.claims(DRIVER_DOMAIN, "wsl-kernel"):
+        if kernel is not None and kernel.older_than(Version(match.claim.value)) is True:
+            yield Fault(
+                f"the kernel of WSL is {kernel}: released builds of Windows pass GPUs through from "
+                f"{match.claim.value} on",
+                evidence=(Evidence(f"kernel {kernel}", case.facts.host.kernel.at),),
+                remedies=(
+                    Remedy("update Windows, then WSL", ("wsl.exe --update", "wsl.exe --shutdown")),
+                ),
+                sources=tuple(match.claim.source),
+                severity=Severity.WARNING,
+            )
 
 
 def _fault(message: str, fact: Evidence, remedy: Remedy) -> Fault:
