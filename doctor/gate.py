@@ -172,7 +172,9 @@ class Gate:
                 hidden.append(Hidden(target.subject, finding, entry.reason, until))
         if len(kept) == len(target.findings):
             return target
-        primary = next((f for f in kept if f.severity is not Severity.INFO), None)
+        # The likeliest cause is a note, and stays the first where it was.
+        serious = (f for f in kept if f.severity is not Severity.INFO or f is target.primary)
+        primary = next(serious, None)
         verdict = verdict_of(primary, target.outcomes)
         return replace(target, findings=tuple(kept), primary=primary, verdict=verdict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from jsonschema import Draft202012Validator
 from doctor.checkup import exit_code
 from doctor.config_schema import PATH, schema_text
 from doctor.errors import ExitCode, UsageError
-from doctor.findings import Verdict
+from doctor.findings import Finding, Severity, Verdict
 from doctor.gate import Config, Gate, Ignore, gate, own_config, read_baseline, read_config
 from doctor.report import Report, Style, renderer
 from tests.golden.shared import load
@@ -59,6 +60,22 @@ def test_the_verdict_follows_what_is_left() -> None:
     report = _ignoring(Ignore("known", code="DRV111"), Ignore("known", cause="gpu-not-visible"))
     assert report.diagnosis.verdict is not Verdict.FAIL
     assert report.diagnosis.targets[0].primary is None
+
+
+def test_the_likeliest_cause_stays_first_until_it_is_ignored_itself() -> None:
+    report = load("several")
+    target = report.diagnosis.targets[0]
+    first, other = (replace(f, severity=Severity.INFO) for f in target.findings[:2])
+    assert first.cause != other.cause
+    undecided = replace(target, findings=(first, other), primary=first)
+    asked = replace(report, diagnosis=replace(report.diagnosis, targets=(undecided,)))
+
+    def left(cause: str) -> Finding | None:
+        config = Config((Ignore("known", cause=cause),))
+        return Gate(config, "", None, TODAY).apply(asked).diagnosis.targets[0].primary
+
+    assert left(other.cause) is first
+    assert left(first.cause) is None
 
 
 @pytest.mark.parametrize(
