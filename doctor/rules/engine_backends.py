@@ -91,6 +91,35 @@ def gguf_unknown_to_reader(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
+@rule("ENG404", cause="model-not-supported-by-version", severity=Severity.ERROR)
+def variant_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The release lists the model's architecture, and not yet what this model changes of it.
+
+    What: models whose configuration has something that came later than their architecture (a
+        kind of rope scaling, heads of another width), against the release of the engine and of
+        the transformers beside it.
+    Why: the name of the class is known, so the loader goes on, and stops at the configuration
+        or at the shape of a weight.
+    How to fix: the first release that knows it, or newer.
+    Silent when: the version is not known, or nothing is recorded of the model.
+    Sources: wheels of the releases before and after (rows in the matrix).
+    """
+    beside = installed(case, matrix, _READER)
+    subjects = (engine(case, matrix), *([beside] if beside else []))
+    setting = settings(case, matrix)[0]
+    pairs = ((f, m) for f in subjects for m in applicable(matrix, f, "model-variant", setting))
+    for found, match in pairs:
+        claim = match.claim
+        command = f"uv pip install '{found.name}>={claim.until}'"
+        yield Fault(
+            f"{found.label} and {model_name(case)}: {claim.text}",
+            evidence=(found.evidence, Evidence(f"model {model_name(case)}")),
+            remedies=(Remedy(f"{claim.until} or newer", (command,)),),
+            sources=claim.source,
+        )
+        return
+
+
 def _is_read_by_transformers(case: Case, found: Software) -> bool:
     asked = (argument(case, name)[0] for name in ("quantization", "load_format", "quantize"))
     is_gguf = any(fold(str(word or "")) == "gguf" for word in asked)
@@ -123,4 +152,8 @@ def _first_after(claims: Iterable[Claim], names: list[str], found: Software) -> 
     return None
 
 
-RULES: tuple[Rule, ...] = (model_unknown_to_backend, gguf_unknown_to_reader)
+RULES: tuple[Rule, ...] = (
+    model_unknown_to_backend,
+    gguf_unknown_to_reader,
+    variant_unknown_to_release,
+)

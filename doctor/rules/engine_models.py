@@ -16,6 +16,7 @@ from doctor.rules.settings import fold
 from doctor.rules.software import Software, admits, engine, installed, shared_pin, software
 
 _BORROWED = "model-config"  # architectures whose configuration the engine takes from Transformers
+_LOADERS = ("mlx-lm",)
 _PLUGINS = {"vllm-ascend": "vllm"}
 # Class names of transformers; types and names of files are too free to say that one is unknown.
 _CLASS = re.compile(r"[A-Z]\w*For(?:CausalLM|ConditionalGeneration)")
@@ -41,7 +42,7 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = _registry_of(matrix, engine(case, matrix))
     faults = [
         fault
-        for subject in (found, *_transformers(case, matrix, found, names))
+        for subject in (found, *_transformers(case, matrix, found, names), *_loaders(case, matrix))
         for fault in _unknown_models(case, matrix, subject, names)
     ]
     yield from faults or _in_no_release(case, matrix, found)
@@ -66,10 +67,12 @@ def _in_no_release(case: Case, matrix: Matrix, found: Software) -> Iterator[Faul
     domain = matrix.engine(found.name)
     rosters = [row for row in (domain.rosters if domain else ()) if row.kind == "model"]
     stated = [name for name in stated_architectures(case) if _CLASS.fullmatch(name)]
-    if not rosters or not stated or found.version is None or found.beyond:
+    if not rosters or not stated or found.beyond:
         return
-    known = {fold(match.claim.key) for match in matrix.claims(found.name, "model")}
-    if any(fold(name) in known for name in stated):
+    keys = [match.claim.key for match in matrix.claims(found.name, "model")]
+    known = {fold(key) for key in keys}
+    is_of_classes = any(_CLASS.fullmatch(key) for key in keys)  # and not of types
+    if not is_of_classes or any(fold(name) in known for name in stated):
         return
     yield Fault(
         f"no release of {found.name} up to {rosters[0].verified_to} lists {stated[0]}",
@@ -102,6 +105,13 @@ def _transformers(
     folded = {fold(name) for name in names}
     is_borrowed = any(fold(m.claim.key) in folded for m in matrix.claims(serving.name, _BORROWED))
     if is_borrowed or not (is_asked_for and _lists(matrix, serving, names)):
+        yield found
+
+
+def _loaders(case: Case, matrix: Matrix) -> Iterator[Software]:
+    """Installed packages that hold the models of an engine which is a library of arrays."""
+    found = installed(case, matrix, *_LOADERS)
+    if found is not None:
         yield found
 
 
