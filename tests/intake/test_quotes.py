@@ -147,3 +147,18 @@ def test_a_command_says_nothing_of_what_it_names() -> None:
     assert not any(log.prose for log in read_field_report({"notes": [command]}).logs)
     said = "flash-attention does not work on this T4"
     assert any(log.prose for log in read_field_report({"notes": [command, said]}).logs)
+
+
+@pytest.mark.parametrize(
+    ("note", "is_said"),
+    [
+        ("pip finds no wheel for this Python", True),
+        ("pip says that the versions contradict each other", True),
+        ("pip install torch", False),
+        ("$ uv pip install -U vllm", False),
+        ("conda install cudatoolkit", False),
+    ],
+)
+def test_what_an_installer_does_is_said_and_a_command_is_not(note: str, is_said: bool) -> None:
+    said = [log for log in read_field_report({"notes": [note]}).logs if log.prose]
+    assert bool(said) is is_said
