@@ -165,6 +165,8 @@ def is_one_assumed(case: Case, matrix: Matrix) -> bool:
     return not large or (size is not None and size <= margin(matrix, "small-card-gib"))
 
 
+# Switches by which plain frameworks and trainers convert what they load.
+_LOADED = ("load_in_4bit", "load_in_8bit", "load_4bit", "load_8bit")
 _KINDS = ("tensor", "pipeline", "data", "expert")
 
 
@@ -174,7 +176,9 @@ def bits_per_weight(case: Case, matrix: Matrix) -> float | None:
     16 bit is taken only if a dtype says so or the published checkpoint is known to have it.
     """
     stated = str(argument(case, "quantization")[0] or "")
-    loaded = [name for name in ("load_in_4bit", "load_in_8bit") if argument(case, name)[0]]
+    loaded = [name for name in _LOADED if argument(case, name)[0]]
+    told_bits = (argument(case, name)[0] for name in ("quantization_bit", "quant_bits"))
+    loaded += [f"{bits}bit" for bits in told_bits if bits]
     text = f"{stated} {model_name(case)} {' '.join(loaded)}"
     told = stated_bits(text, matrix)
     if told is not None:

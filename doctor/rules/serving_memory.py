@@ -204,7 +204,7 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _counted(device: Device, size: float, matrix: Matrix) -> float:
     """What CUDA counts of a product's memory, where people write its nominal size."""
-    card = card_of(matrix, device)
+    card = card_of(matrix, device) if device.memory_mib.is_known else None
     return size if card is None else min(size, card.total / GIB)
 
 

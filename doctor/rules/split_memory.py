@@ -115,6 +115,8 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("no plain framework")
     if any(argument(case, key)[0] for key in (*OFFLOAD, "nnodes")):
         raise NotApplicable("weights are partly elsewhere")
+    if any("offload" in str(argument(case, key)[0]).lower() for key in ("deepspeed", "fsdp")):
+        raise NotApplicable("a trainer that keeps weights on the host")
     need = checkpoint(case, matrix)
     if need is None:
         raise MissingFact("size of the model", Missing.NOT_STATED)
