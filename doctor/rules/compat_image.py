@@ -8,6 +8,7 @@ from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards, compat
+from doctor.rules.container_image import has_started
 from doctor.rules.cuda_level import Load, is_windows_driver, level, relation
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
@@ -26,8 +27,9 @@ def compat_library_of_image(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The image's forward-compatibility libcuda is used on a card that does not allow it.
 
     What: the CUDA version that is offered inside against that of the driver's own libcuda; or
-        an image made on NVIDIA's CUDA base, for a newer CUDA of the same major than the
-        driver's, on cards of which one is not served by forward compatibility.
+        an image made on NVIDIA's CUDA base, or one of unknown base that has started, for a newer
+        CUDA of the same major than the driver's, on cards of which one is not served by forward
+        compatibility.
     Why: these images bring a libcuda of their own CUDA version, and the container toolkit, or
         the image itself, puts it before that of the host. Alone, such a build would run by
         minor-version compatibility; with that libcuda the first CUDA call fails with 804.
@@ -77,9 +79,8 @@ def _brought(case: Case, matrix: Matrix) -> tuple[Version, Evidence] | None:
     """An image on NVIDIA's CUDA base for a newer minor than the driver's, which lets it in."""
     scope = case.scope
     known, image, offered = tagged(scope.image.ref, matrix), image_cuda(scope, matrix), None
-    is_based = known is not None and CUDA_BASE in (
-        known.row.repository,
-        known.row.base.split(":")[0],
+    is_based = (known is None and scope.image.cuda.is_known and has_started(case)) or (
+        known is not None and CUDA_BASE in (known.row.repository, known.row.base.split(":")[0])
     )
     if is_based and image is not None:
         offered = level(case, matrix)
@@ -88,7 +89,7 @@ def _brought(case: Case, matrix: Matrix) -> tuple[Version, Evidence] | None:
     driver = case.facts.nvidia.driver.value
     if relation(image.cuda, offered.cuda, driver, matrix) is not Load.MINOR:
         return None
-    asked = requirement(scope, matrix)
+    asked = None if has_started(case) else requirement(scope, matrix)
     brands = brands_of(case.nvidia_devices, matrix)
     if asked and satisfied(asked[0], offered.cuda, driver, brands) is False:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import Version
@@ -23,7 +24,8 @@ def image_refuses_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
         Data-centre cards on certain branches are let in with a compat library.
     How to fix: an image for an older CUDA, or a newer driver on the host. Turning the
         check off (NVIDIA_DISABLE_REQUIRE) does not make the code run.
-    Silent when: one alternative is met, or the check is turned off.
+    Silent when: one alternative is met, the check is turned off, or nvidia-smi is said to
+        work inside, where the container has started.
     Sources: NVIDIA_REQUIRE_CUDA of CUDA base images (rows in the matrix);
         libnvidia-container, requirement syntax.
     """
@@ -67,6 +69,13 @@ def _need_check(case: Case) -> None:
     env = case.scope.env.value or {}
     if env.get("NVIDIA_DISABLE_REQUIRE", "").lower() in ("1", "true"):
         raise NotApplicable("the check is turned off")
+    if has_started(case):
+        raise NotApplicable("the container has started")
+
+
+def has_started(case: Case) -> bool:
+    """Somebody tells that nvidia-smi works inside the container: its requirement let it start."""
+    return any(map(_WORKS_INSIDE.search, case.facts.notes))
 
 
 def _is_met(term: str, offered: Version) -> bool | None:
@@ -77,5 +86,11 @@ def _wanted(case: Case, matrix: Matrix) -> Version | None:
     found = image_cuda(case.scope, matrix)
     return found.cuda if found else None
 
+
+_WORKS_INSIDE = re.compile(
+    r"\bnvidia-smi\b[^.;\n]{0,20}\b(?:works?|runs|shows|lists|sees|is fine)\b[^.;\n]{0,60}"
+    r"\b(?:inside|in|within) (?:of )?(?:the |a |that )?(?:container|pod|image)\b",
+    re.IGNORECASE,
+)
 
 RULES: tuple[Rule, ...] = (image_refuses_driver,)

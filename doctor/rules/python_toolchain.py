@@ -40,6 +40,7 @@ _TOOLS: dict[str, tuple[str, ...]] = {
     "cmake": ("cmake",),
 }
 _ANY = re.compile(r".{1,80}")
+_LISTED = "--list-gpu-"  # of an option of nvcc, whose output people quote
 _TARGET = re.compile(r"\b(?:sm|compute)_\d{2,3}[af]?\b")
 _PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "nvcc": {"debian": ("cuda-toolkit",), "rhel": ("cuda-toolkit",)},
@@ -172,24 +173,47 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_built = case.workload is not None and case.workload.building.is_known
     if not is_built and not applicable(matrix, found, "toolkit", settings(case, matrix)[0]):
         raise NotApplicable("it is not compiled where it runs")
+    known, compiler, sources = _compiled(case, matrix)
+    for capability, fact, subject in _wanted_targets(case, matrix):
+        # A card that the toolkit has dropped is no matter of a newer toolkit.
+        if capability not in known and capability > min(known):
+            yield Fault(
+                f"{compiler.fact} cannot compile for {capability.sm} ({fact.fact})",
+                evidence=(fact, compiler),
+                remedies=(install(case, "nvcc"),),
+                sources=sources,
+                subject=subject,
+            )
+
+
+def _compiled(
+    case: Case, matrix: Matrix
+) -> tuple[list[ComputeCapability], Evidence, tuple[str, ...]]:
+    """What nvcc makes: as it lists it itself, else as is known of the newest toolkit here."""
+    told = next((note for note in case.facts.notes if _LISTED in note), "").partition(_LISTED)[2]
+    listed = [CodeTarget.parse(text).capability for text in _TARGET.findall(told)]
+    if listed:
+        last = max(listed)
+        # Of a list that is told in part everything up to its end is taken to be there.
+        return (
+            _up_to(last, matrix, listed),
+            Evidence(f"nvcc, which ends at {last.sm},", "notes"),
+            (),
+        )
     newest = max(toolkits(case), key=lambda version: version.low)
     row = matrix.compiler(newest)
     if row is None or not row.targets:
         raise NotApplicable("no toolkit that the matrix knows")
     known = [CodeTarget.parse(target).capability for target in row.targets]
-    for capability, fact, subject in _wanted_targets(case, matrix):
-        # A card that the toolkit has dropped is no matter of a newer toolkit.
-        if capability not in known and capability > min(known):
-            yield Fault(
-                f"nvcc {newest} cannot compile for {capability.sm} ({fact.fact})",
-                evidence=(
-                    fact,
-                    Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at),
-                ),
-                remedies=(install(case, "nvcc"),),
-                sources=row.source,
-                subject=subject,
-            )
+    return known, Evidence(f"nvcc {newest}", case.facts.nvidia.toolkits.at), row.source
+
+
+def _up_to(
+    last: ComputeCapability, matrix: Matrix, listed: list[ComputeCapability]
+) -> list[ComputeCapability]:
+    rows = (target for row in matrix.cuda.compilers for target in row.targets)
+    every = {CodeTarget.parse(target).capability for target in rows}
+    return sorted({c for c in every if c <= last} | set(listed))
 
 
 def _wanted_targets(
