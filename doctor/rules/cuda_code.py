@@ -117,6 +117,7 @@ def _severity(
     is_other = torch is not None and torch.version.is_prerelease
     is_other = is_other or _is_source_tree(matrix, holder, case)
     is_other = is_other or _has_other_wheels(matrix, holder, card)
+    is_other = is_other or _is_only_told(case, matrix, holder, card)
     return Severity.WARNING if (holder.is_assumed and is_other) or not holder.is_core else None
 
 
@@ -128,6 +129,17 @@ def _has_other_wheels(matrix: Matrix, holder: Holder, card: ComputeCapability) -
         and capability_matches(match.claim.when.get("capability", ""), card)
         for match in claims
     )
+
+
+def _is_only_told(case: Case, matrix: Matrix, holder: Holder, card: ComputeCapability) -> bool:
+    """Tell whether a person named the version alone, and an index has a build of it for the card.
+
+    Who copies a version leaves its label out; who has such a card mostly knows that index.
+    """
+    name = matrix.engine_packages.get(holder.name, holder.name)
+    public = holder.version.public if holder.version else ""
+    others = (release.version for release, _, _ in matrix.builds_for(name, card))
+    return case.scope.packages.at == "packages" and public in others
 
 
 def _is_source_tree(matrix: Matrix, holder: Holder, case: Case) -> bool:

@@ -80,6 +80,7 @@ class Floor:
     text: str
     sources: tuple[str, ...]
     remedy: str = ""
+    is_weak: bool = False
 
 
 def floors_of(case: Case, matrix: Matrix, found: Software) -> list[Floor]:
@@ -114,8 +115,9 @@ def _minimum_claims(
 
 
 def _claim_floor(match: ClaimMatch, version: Version | None) -> Floor:
-    claim = match.claim
-    return Floor(str(version or ""), _parse(claim.value), claim.text, claim.source, claim.remedy)
+    c = match.claim
+    is_weak = c.data.get("level") == "warning"
+    return Floor(str(version or ""), _parse(c.value), c.text, c.source, c.remedy, is_weak)
 
 
 def _parse(text: str) -> ComputeCapability:
@@ -151,7 +153,7 @@ def _below(matrix: Matrix, found: Software, device: Device, floors: list[Floor])
         ),
         sources=lowest.sources,
         subject=device.id,
-        severity=Severity.WARNING if some else None,
+        severity=Severity.WARNING if some or lowest.is_weak else None,
     )
 
 
@@ -266,12 +268,11 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
     clear = max(fixed, key=lambda v: Version(v).low) if len(fixed) == len(claims) else ""
     worst = max((str(c.data.get("severity", "")).lower() for c in claims), key=_weight)
     named = ", ".join(c.key for c in claims[:3])
-    as_of = domain.as_of if domain else ""
     yield Fault(
         severity=Severity.WARNING if _is_here(case, found) else None,
-        message=f"{len(claims)} advisories about {found.label} as of {as_of}"
-        f"{f', worst {worst}' if worst in _WEIGHTS else ''}: {named}"
-        f"{' ...' if len(claims) > 3 else ''}",
+        message=f"{len(claims)} advisories about {found.label} as of "
+        f"{domain.as_of if domain else ''}{f', worst {worst}' if worst in _WEIGHTS else ''}"
+        f": {named}{' ...' if len(claims) > 3 else ''}",
         evidence=(found.evidence,),
         remedies=(Remedy(f"upgrade to {clear} or newer" if clear else "keep its ports closed"),),
         sources=tuple(dict.fromkeys(s for c in claims[:3] for s in c.source)),

@@ -35,4 +35,8 @@ class ModelKind:
         row = known_model(self.matrix, model_name(self.case))
         if config.get(_LATENT) or (row is not None and row.latent is not None):
             return how == "latent"
-        return how == "plain" if row is not None else None
+        if row is not None:
+            return how == "plain"
+        names = architecture_names(self.case, self.matrix)
+        shared = [r.latent is not None for r in self.matrix.models if r.architecture in names]
+        return how == "latent" if shared and all(shared) else None
