@@ -51,11 +51,15 @@ class CudaFamily(Row, frozen=True, kw_only=True):
 
 
 class CompilerTargets(Row, frozen=True, kw_only=True):
-    """What ptxas of a CUDA version knows: newest PTX ISA; SASS targets ("sm_90") if read."""
+    """What ptxas of a CUDA version knows: newest PTX ISA; SASS targets ("sm_90") if read.
+
+    `max_gcc` is the newest major of gcc that nvcc of that version takes beside itself.
+    """
 
     cuda: str
     ptx_isa: str
     targets: tuple[str, ...] = ()
+    max_gcc: int | None = None
 
 
 class ForwardCompat(Row, frozen=True, kw_only=True):

@@ -1,0 +1,95 @@
+"""Does nvcc take the C++ compiler that is beside it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.driver_choice import family, package_commands
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.host_libc import distribution
+from doctor.rules.python_toolchain import toolkits
+
+_COMPILERS = ("gcc", "g++", "gcc-c++")
+_MAJOR = re.compile(r"(?:\d{1,2}:)?(\d{1,2})(?:\.|$|-|~)")
+_TOLD = re.compile(
+    r"\b(?:gcc|g\+\+)(?:[ -]version)?[ -](\d{1,2})(?:\.\d{1,2}){0,2}\b", re.IGNORECASE
+)
+_OF_OTHERS = re.compile(
+    r"\b(?:at most|up to|max|older|newer|needs?|requires?|takes?|supports?|not|without|no|tried|"
+    r"with|helps?|works?|fixed|ccbin|cudahostcxx)\b",
+    re.IGNORECASE,
+)
+# Their own nvcc calls a compiler that it takes, whichever is the system's.
+_OWN_TOOLKIT = ("ubuntu", "debian")
+
+
+@rule("PYE306", cause="build-toolchain-missing", severity=Severity.WARNING)
+def compiler_too_new_for_nvcc(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Something is compiled here, and the system's gcc is newer than nvcc takes.
+
+    What: the major of gcc that is told or found, else that of the distribution, against the
+        newest that nvcc of the toolkit takes.
+    Why: nvcc lets the host's compiler do half of the work, and its headers know that compiler
+        up to a version: "#error -- unsupported GNU version! gcc versions later than ... are
+        not supported!".
+    How to fix: install an older g++ beside it and name it in CUDAHOSTCXX and NVCC_CCBIN, or
+        take a newer toolkit.
+    Silent when: nothing is compiled here, CUDAHOSTCXX or NVCC_CCBIN names another compiler, or
+        only a distribution is known that has a toolkit of its own (Debian, Ubuntu).
+    Sources: crt/host_config.h of each toolkit; installation guides (rows in the matrix).
+    """
+    if case.workload is None or not case.workload.building.is_known:
+        raise NotApplicable("nothing is compiled here")
+    env = {**(case.scope.env.value or {}), **(case.workload.env.value or {})}
+    if env.get("CUDAHOSTCXX") or env.get("NVCC_CCBIN"):
+        raise NotApplicable("another compiler is named")
+    newest = max(toolkits(case), key=lambda version: version.low)
+    row = matrix.compiler(newest)
+    if row is None or row.max_gcc is None:
+        raise NotApplicable("no toolkit whose host compilers the matrix knows")
+    gcc, fact = _compiler(case, matrix)
+    if gcc > row.max_gcc:
+        yield Fault(
+            f"nvcc {newest} takes gcc up to {row.max_gcc}, and {fact.fact} is here",
+            evidence=(fact, Evidence(f"CUDA toolkit {newest}", case.facts.nvidia.toolkits.at)),
+            remedies=(_older(case, row.max_gcc),),
+            sources=row.source,
+        )
+
+
+def _compiler(case: Case, matrix: Matrix) -> tuple[int, Evidence]:
+    packages = case.facts.host.packages
+    found = [p for p in packages.value or () if p.name in _COMPILERS]
+    majors = [(m, p) for p in found if (m := _MAJOR.match(p.version))]
+    if majors:
+        match, package = majors[0]
+        return int(match[1]), Evidence(f"{package.name} {package.version}", packages.at)
+    notes = (note for note in case.facts.notes if not _OF_OTHERS.search(note))
+    told = next(filter(None, map(_TOLD.search, notes)), None)
+    if told is not None:
+        return int(told[1]), Evidence(told[0], "notes")
+    row = distribution(case, matrix)
+    if row is None or not row.gcc or family(case.facts.host.os.value) in _OWN_TOOLKIT:
+        packages.known("version of gcc")
+        raise NotApplicable("no gcc is told of")
+    return int(row.gcc.partition(".")[0]), Evidence(f"gcc {row.gcc} of {row.id}", row.source[0])
+
+
+def _older(case: Case, major: int) -> Remedy:
+    names: dict[str, tuple[str, ...]] = {
+        "debian": (f"g++-{major}",),
+        "rhel": (f"gcc-toolset-{major}",),
+    }
+    return Remedy(
+        f"install g++ {major} beside it, and name it to nvcc",
+        (
+            *package_commands(case.facts.host.os.value, names),
+            f"export CUDAHOSTCXX=g++-{major} NVCC_CCBIN=g++-{major}",
+        ),
+    )
+
+
+RULES: tuple[Rule, ...] = (compiler_too_new_for_nvcc,)
