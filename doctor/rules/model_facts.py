@@ -11,12 +11,12 @@ from doctor.facts import Missing, MissingFact
 from doctor.matrix import Matrix
 from doctor.matrix.architectures import ModelRow
 from doctor.rules.engine import Case, NotApplicable
-from doctor.rules.model_names import loosely_named
+from doctor.rules.model_names import loosely_named, run_together, tuned_from
 
 # Parts of a repository's name that do not change its architecture.
 _VARIANT = re.compile(
-    r"[-_. ](awq|gptq|gguf|fp8|fp16|bf16|fp4|nvfp4|mxfp4|mxfp8|int4|int8|4bit|8bit|w4a16|w8a8|"
-    r"bnb|autoround|unsloth|dynamic|quantized|marlin|hf|instruct|it|chat|base|"
+    r"[-_. ](awq|gptq|gguf|fp8|fp16|bf16|f32|fp4|nvfp4a16|nvfp4|mxfp4|mxfp8|int4|int8|4bit|8bit|"
+    r"w4a16|w8a8|bnb|autoround|unsloth|dynamic|quantized|marlin|hf|instruct|it|chat|base|"
     r"i?q\d_k(_[a-z]+)?|i?q\d_(\d|[a-z]+)|ud|i1|qat|\d+bits?)(?=$|[-_. (])",
     re.IGNORECASE,
 )
@@ -152,9 +152,10 @@ def known_model(matrix: Matrix, name: str) -> ModelRow | None:
         return exact
     plain = plain_name(name)
     rows = [row for row in matrix.models if plain_name(row.repo) == plain]
+    rows = rows or run_together(matrix.models, plain, plain_name)
     figures = {(row.heads, row.kv_heads, row.layers) for row in rows}
     if not rows:
-        return loosely_named(matrix.models, wanted)
+        return loosely_named(matrix.models, wanted) or tuned_from(matrix.models, plain, plain_name)
     return rows[0] if len(figures) == 1 else None
 
 
