@@ -144,7 +144,7 @@ def parallelism_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The engine does not do tensor parallelism with this quantization or on these devices.
 
     What: combinations that the matrix records as refused (a method that cannot be split,
-        MIG instances).
+        MIG instances), and sizes that must divide the tensor-parallel one.
     Why: the kernels or the communication between ranks do not exist for it.
     How to fix: one rank, or what the finding names.
     Silent when: nothing is known about the combination.
@@ -155,6 +155,17 @@ def parallelism_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     method = str(argument(case, "quantization")[0] or "").lower()
     for match in applicable(matrix, found, "parallelism", settings(case, matrix)[0]):
         claim = match.claim
+        divisor = count(case, str(claim.data.get("divides", "")))
+        if divisor is not None and size % divisor:
+            name = str(claim.data["divides"])
+            yield Fault(
+                f"{found.label}: {claim.text} ({size} by {divisor})",
+                evidence=(Evidence(f"tensor_parallel_size={size}, {name}={divisor}"),),
+                remedies=(Remedy(f"make tensor_parallel_size a multiple of {name}"),),
+                sources=claim.source,
+                extrapolated=match.extrapolated,
+            )
+            return
         limit = claim.data.get("tensor_parallel_size")
         if claim.data.get("quantization") == method and limit and size > int(limit):
             yield Fault(
