@@ -30,10 +30,14 @@ from doctor.rules.software import Software, engine, packages, software
 
 BACKEND_ARGUMENTS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _LIBRARIES = ("transformers", "torch")
-_FLASH_SWITCHES = {
-    "flash_attn": ("fa2",),
-    "attn_impl": ("flash_attn", "flash_attention_2"),
-    **dict.fromkeys(("flash_attention", "use_flash_attn", "use_flash_attention_2"), ("true",)),
+_TRUE = ("true",)
+_FLASH, _FLASHES = "flash_attention_2", ("use_flash_attn", "use_flash_attention_2")
+# Programs' own switches: the values that turn them on, and the back end that they stand for.
+_SWITCHES = {
+    "flash_attn": (("fa2", "true"), _FLASH),
+    "attn_impl": (("flash_attn", "flash_attention_2"), _FLASH),
+    **dict.fromkeys(("flash_attention", "use_flash_attention", *_FLASHES), (_TRUE, _FLASH)),
+    **dict.fromkeys(("sage_attention", "use_sage_attention"), (_TRUE, "sageattention")),
 }
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 
@@ -71,7 +75,7 @@ def _chosen_backends(case: Case) -> list[tuple[str, str]]:
     """Names of back ends with where they were read: of arguments, else of the environment."""
     stated = [argument(case, name) for name in BACKEND_ARGUMENTS]
     env = environment(case)
-    stated += [("flash_attention_2", at) for at in _flash_switches(case)]
+    stated += _switched_on(case)
     named = [(env[name], f"environment {name}") for name in _BACKEND_VARIABLES if env.get(name)]
     chosen = list({str(name): at for name, at in stated if name}.items()) or named[:1]
     if not chosen:
@@ -79,12 +83,12 @@ def _chosen_backends(case: Case) -> list[tuple[str, str]]:
     return chosen
 
 
-def _flash_switches(case: Case) -> Iterator[str]:
-    """Where trainers' own switches ask for FlashAttention 2."""
-    for name, words in _FLASH_SWITCHES.items():
+def _switched_on(case: Case) -> Iterator[tuple[str, str]]:
+    """Back ends that programs' own switches ask for, and where."""
+    for name, (words, backend) in _SWITCHES.items():
         value, at = argument(case, name)
         if str(value).lower() in words:
-            yield at
+            yield backend, at
 
 
 def provider(case: Case, matrix: Matrix, kind: str, name: str) -> Software:

@@ -21,7 +21,8 @@ _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "fl
            "float8": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "fp8_e4m3": "fp8",
            "fp8_e5m2": "fp8", "e4m3": "fp8"}  # fmt: skip
 
-_SWITCHES = {"bf16": "training in bfloat16", "tf32": "tf32"}
+_SWITCHES = {"bf16": "training in bfloat16", "fp8": "training in fp8", "tf32": "tf32"}
+_ON = ("true", "hybrid", "e4m3")
 
 
 @rule("MDL201", cause="dtype-unsupported-on-cc", severity=Severity.ERROR)
@@ -43,7 +44,10 @@ def dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _asked(case: Case) -> list[tuple[str, str]]:
     """Number formats that were asked for, by a trainer's switches or by name, and where."""
     switches = [(dtype, *argument(case, name)) for name, dtype in _SWITCHES.items()]
-    asked = [(dtype, at) for dtype, value, at in switches if str(value).lower() == "true"]
+    asked = [(dtype, at) for dtype, value, at in switches if str(value).lower() in _ON]
+    mixed, at = argument(case, "mixed_precision")
+    if str(mixed).lower() in _SWITCHES:
+        asked.append((_SWITCHES[str(mixed).lower()], at))
     if asked:
         return asked
     word, at = word_of(case, "dtype")

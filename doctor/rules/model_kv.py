@@ -14,6 +14,8 @@ from doctor.rules.model_facts import argument, environment
 from doctor.rules.settings import BACKEND, Setting, applicable, fold, judge, need
 from doctor.rules.software import Software
 
+_MEANT_BY_FP8 = "fp8_e4m3"
+
 
 @rule("MDL301", cause="kvcache-dtype-unsupported", severity=Severity.ERROR)
 def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -37,6 +39,8 @@ def kv_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield from outside
             return
         result = judge(matrix, found, "kv-dtype", dtype, placed)
+        if not result.is_known and dtype == _MEANT_BY_FP8:
+            result = judge(matrix, found, "kv-dtype", "fp8", placed)
         if result.open == BACKEND and placed.backend == "default":
             return  # some back end takes it, and the engine chooses that
         if result.is_known or not of_backend:
