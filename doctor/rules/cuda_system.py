@@ -13,6 +13,7 @@ from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
 from doctor.rules.cuda_major import packaged_majors, takes_system_cuda
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.image_facts import ImageCuda, image_cuda
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, engine_name, software
 
@@ -31,9 +32,9 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         does not find them, and falls back to the CPU or fails.
     How to fix: the engine's build for the installed major, or the libraries of its major
         from packages.
-    Silent when: the libraries of its major are there, or neither a toolkit nor torch is known.
-        A warning where torch alone tells which CUDA is here, or where no version is stated and
-        no listed release with a GPU here is of an installed major.
+    Silent when: the libraries of its major are there, or no toolkit, torch or image tells which
+        CUDA is here. A warning where torch or the image alone does, or where no version is
+        stated and no listed release with a GPU here is of an installed major.
     Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
         CTranslate2; TensorFlow's tested build configurations (rows in the matrix).
     """
@@ -45,10 +46,14 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     toolkits = case.facts.nvidia.toolkits
     if build is None and (found.version is not None or not toolkits.value):
         raise found.unknown()
-    torch = builds.torch_build(case, matrix)
-    if build is not None and torch is not None and not toolkits.is_known:
-        yield from _beside_torch(case, matrix, build, torch)
-        return
+    torch, image = builds.torch_build(case, matrix), image_cuda(case.scope, matrix)
+    if build is not None and not toolkits.is_known:
+        if torch is not None:
+            yield from _beside_torch(case, matrix, build, torch)
+            return
+        if image is not None:
+            yield from _in_image(case, matrix, build, image)
+            return
     here = [t.version for t in toolkits.known("nvidia.toolkits") if t.version is not None]
     if build is None:
         yield from _no_release_fits(case, matrix, found, here)
@@ -66,6 +71,13 @@ def _beside_torch(
     """No toolkit is told of, and the libraries that torch brings are of another major."""
     if build.cuda.major not in packaged_majors(case, matrix):
         fault = _other_major(build, f"{torch.label} brings CUDA {torch.cuda}", torch.evidence)
+        yield replace(fault, severity=Severity.WARNING)
+
+
+def _in_image(case: Case, matrix: Matrix, build: CudaBuild, image: ImageCuda) -> Iterator[Fault]:
+    """Inside an image for another major, whose libraries are those that are found."""
+    if build.cuda.major not in {image.cuda.major} | packaged_majors(case, matrix):
+        fault = _other_major(build, f"the image is for CUDA {image.cuda}", image.evidence)
         yield replace(fault, severity=Severity.WARNING)
 
 

@@ -20,6 +20,14 @@ _LLAMA = ("llama.cpp", "llama-cpp-python", "xllamacpp")
 _LLAMA_GPU = re.compile(r"ggml[-_]?(cuda|hip|vulkan|sycl|metal|cann|musa|opencl)", re.IGNORECASE)
 _LLAMA_LIBRARY = re.compile(r"lib(ggml|llama)[^/]*\.so", re.IGNORECASE)
 
+_WANTED = re.compile(
+    r"\b(?:cuda|gpu) (?:is|was) (?:wanted|expected|missed|asked for|"
+    r"not (?:used|found|seen|available))|"
+    r"\bcuda\.is_available\(\) (?:is|gives|returns|=+) ?false|"
+    r"\bonly (?:on )?the cpu is used",
+    re.IGNORECASE,
+)
+
 
 def wants_cpu(case: Case) -> bool:
     """Tell whether a CPU run is what was asked for."""
@@ -92,29 +100,32 @@ def torch_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: install torch from the index of a CUDA or ROCm build, in one command with
         the engine.
     Silent when: a CPU run was asked for, the engine does not use torch, or the plug-in of
-        another accelerator brings the device (torch +cpu is right beside torch-npu).
+        another accelerator brings the device (torch +cpu is right beside torch-npu). A warning
+        where no card is told of, and a note says that CUDA or a GPU is wanted or missed.
     Sources: torch/version.py; PyTorch index layout.
     """
     name = engine_name(case, matrix)
     is_sure = name in TORCH_ENGINES
     if not (is_sure or is_of_torch(case, matrix, name)) or case.scope.package("torch-npu"):
         raise NotApplicable(f"{name} does not run GPUs through this torch")
-    devices = accelerators(case)
     version = torch_version(case)
     if version is None and case.scope.lacks("torch"):
         raise NotApplicable("torch is not installed")
+    wish = next((note for note in case.facts.notes if _WANTED.search(note)), "")
+    devices = () if wish and not case.facts.devices.is_known else accelerators(case)
     stated = case.scope.variants.get("torch", version.local if version else "")
     build = case.scope.torch.value if stated == "cpu" else case.scope.torch.known("torch")
     if stated == "cpu" or (build is not None and build.cuda.is_absent and build.hip.is_absent):
         label = f"torch {version}" if version else "torch"
         yield Fault(
-            f"{label} is a CPU build, and this host has a GPU",
+            f"{label} is a CPU build, and "
+            + ("this host has a GPU" if devices else "CUDA is wanted"),
             evidence=(
                 Evidence(f"{label}, no CUDA", case.scope.torch.at or "build variant"),
-                _device_evidence(devices),
+                _device_evidence(devices) if devices else Evidence(wish, "notes"),
             ),
             remedies=(gpu_torch(version),),
-            severity=None if is_sure else Severity.WARNING,
+            severity=None if is_sure and devices else Severity.WARNING,
         )
 
 
