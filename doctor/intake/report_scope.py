@@ -53,6 +53,18 @@ _NO_GPUS = re.compile(
     r"(?:passed|there|present|mounted|mapped|bound|visible|shared)",
     re.I,
 )
+_NO_DEPLOY = re.compile(
+    r"\bcompose\b[^;\n]{0,60}" + _LACKING + r"(?:deploy|device reservation|gpu reservation|gpus\b)",
+    re.I,
+)
+# A command that starts a container, up to its image: what it hands over stands before that.
+_STARTS = re.compile(
+    r"\b(?:docker|podman) run (?:-[^;\n]{0,400} |)[\w.-]{1,60}/[\w./-]{1,120}(?::[\w.-]{1,80})?"
+)
+_HANDS_OVER = re.compile(
+    r"--gpus|--runtime|--device|--privileged|nvidia|/dev/(?:dri|kfd|davinci)|rocm|-cpu\b|:cpu\b|\.\.\.",
+    re.I,
+)
 _NO_SHM = re.compile(
     _LACKING
     + r"(?:--ipc|--shm-size|shm_size|ipc: host|(?:volume|emptyDir|mount)[^.;]{0,30}/dev/shm)"
@@ -86,7 +98,7 @@ def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
         binaries=_declared_code(report),
         env=seen(env, "env", partial=True) if env else UNSTATED,
         shm_mib=_shm(report, runtime),
-        devices_visible=seen((), "container") if _NO_GPUS.search(runtime) else UNSTATED,
+        devices_visible=_devices_visible(runtime, report.strings("notes")),
         runtime=reading(runtime or None, "container"),
         variants=variants,
         built_for=texts(report.table("built_for"), package_name),
@@ -96,6 +108,20 @@ def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
     box.raw("toolkit_version")
     box.note_unread()
     return scope
+
+
+def _devices_visible(runtime: str, notes: tuple[str, ...]) -> Reading[tuple[str, ...]]:
+    """None where that is told; in part where a whole command asks for none, or a compose file.
+
+    A daemon may hand GPUs to every container by default.
+    """
+    if _NO_GPUS.search(runtime):
+        return seen((), "container")
+    command = _STARTS.search(runtime)
+    asks_for_none = command is not None and not _HANDS_OVER.search(runtime)
+    if asks_for_none or any(map(_NO_DEPLOY.search, (runtime, *notes))):
+        return seen((), "container", partial=True)
+    return UNSTATED
 
 
 def texts(table: Stated, name: Callable[[str], str]) -> dict[str, str]:

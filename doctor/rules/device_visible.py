@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Device
 from doctor.findings import Evidence, Remedy
@@ -87,7 +88,8 @@ def container_without_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     What: the devices that the container was given, and NVIDIA_VISIBLE_DEVICES.
     Why: a container sees no GPU and no driver library unless it asks for them.
     How to fix: start it with --gpus all, or with the CDI devices.
-    Silent when: the target is no container, or it was given a device.
+    Silent when: the target is no container, or it was given a device. A warning where only
+        the command that starts it, or its compose file, asks for none.
     Sources: NVIDIA Container Toolkit documentation, docker-specialized.
     """
     if case.scope.kind not in ("container", "image"):
@@ -106,7 +108,9 @@ def _given_none(case: Case) -> Iterator[Fault]:
     if nodes:
         yield _no_device(case, Evidence(f"{nodes[0]} was not found", "absent"))
     elif not visible.known("scope.devices_visible"):
-        yield _no_device(case, Evidence("the container has no device", visible.at))
+        fault = _no_device(case, Evidence("the container has no device", visible.at))
+        # By default a daemon may hand its GPUs to all: that a command asks for none is a sign.
+        yield replace(fault, severity=Severity.WARNING) if visible.partial else fault
 
 
 def _asks_for_none(case: Case) -> Iterator[Fault]:

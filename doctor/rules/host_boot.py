@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
@@ -94,7 +95,8 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
     said = [m for m in nvidia.kernel_messages.value or () if _says(m, _REJECTED)]
     is_missed = "nvidia" in (host.modules_missing.value or ())
     is_named = nvidia.driver.is_known or nvidia.userspace.is_known
-    is_stated = not is_loaded(case) and (is_named or is_missed)
+    fails = any(map(_SMI_FAILS.search, case.facts.notes))
+    is_stated = not is_loaded(case) and (is_named or is_missed or fails)
     if not said and not is_stated and nvidia.driver.present("nvidia.driver") is not None:
         return
     if is_stated and nvidia.module_signed.value:
@@ -111,6 +113,13 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
             sources=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
             severity=Severity.WARNING if is_stated and not said else None,
         )
+
+
+_SMI_FAILS = re.compile(
+    r"\bnvidia-smi\b[^.;\n]{0,30}"
+    r"(?:\b(?:cannot|can't|could not|couldn't|does not|fails)\b|has failed)",
+    re.IGNORECASE,
+)
 
 
 def _says(line: str, words: tuple[str, ...]) -> bool:
