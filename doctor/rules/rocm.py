@@ -11,9 +11,9 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import amd_cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.framework import runs_on_torch, wants_cpu
+from doctor.rules.framework import is_of_torch, runs_on_torch, wants_cpu
 from doctor.rules.model_facts import environment
-from doctor.rules.software import Software, admits, engine, torch_version
+from doctor.rules.software import Software, admits, engine, engine_name, torch_version
 
 _ROCM_LABEL = re.compile(r"rocm(\d+(?:\.\d+)*)")
 _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
@@ -35,7 +35,7 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
     devices = case.need_vendor("amd")
     if any(d.vendor == "nvidia" for d in case.devices) or wants_cpu(case):
         raise NotApplicable("not an AMD host, or a CPU run")
-    if not runs_on_torch(case, matrix):
+    if not (runs_on_torch(case, matrix) or is_of_torch(case, matrix, engine_name(case, matrix))):
         raise NotApplicable("no engine here runs GPUs through torch")
     if not case.scope.torch.is_known and case.scope.lacks("torch"):
         raise NotApplicable("torch is not installed")

@@ -1,4 +1,4 @@
-"""Rules about AMD's kernel driver and the nodes through which programs reach it."""
+"""Rules about AMD's kernel driver, the nodes to reach it, and engines without builds for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import wants_cpu
+from doctor.rules.settings import applicable, settings
+from doctor.rules.software import engine
 
 _NODE = "/dev/kfd"
 _NO_MODULE = re.compile(r"amdgpu(?:\.ko)?(?: (?:kernel )?(?:module|driver))?", re.IGNORECASE)
@@ -101,4 +103,39 @@ def container_without_amd_nodes(case: Case, matrix: Matrix) -> Iterator[Fault]:
     )
 
 
-RULES: tuple[Rule, ...] = (amdgpu_not_loaded, container_without_amd_nodes)
+@rule("CUD907", cause="rocm-mismatch", severity=Severity.WARNING)
+def engine_without_rocm_build(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The GPUs are AMD's, and nobody builds the engine, or the package installed, for ROCm.
+
+    What: engines and packages of which the matrix says that they are made for CUDA alone, on
+        a host whose GPUs are all AMD's.
+    Why: such a build finds no device, or fails where it first calls CUDA.
+    How to fix: the package or the engine that the finding names.
+    Silent when: an NVIDIA device is there, a CPU run is asked for, or nothing is stated of the
+        engine. A warning: somebody may have ported it.
+    Sources: installation pages of the projects (rows in the matrix).
+    """
+    _need_amd(case)
+    found = engine(case, matrix)
+    if not any(matrix.claims(found.name, "rocm-build")):
+        raise NotApplicable(f"nothing is stated of {found.name} on ROCm")
+    device = case.need_vendor("amd")[0]
+    for match in applicable(matrix, found, "rocm-build", settings(case, matrix)[0]):
+        claim = match.claim
+        if claim.key and case.scope.package(claim.key) is None:
+            continue
+        yield Fault(
+            f"{claim.key or found.label} is made for CUDA alone, and the GPUs are AMD's: "
+            f"{claim.text}",
+            evidence=(found.evidence, Evidence(device.name.value or device.id, device.name.at)),
+            remedies=(Remedy(claim.remedy),),
+            sources=claim.source,
+            extrapolated=match.extrapolated,
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    amdgpu_not_loaded,
+    container_without_amd_nodes,
+    engine_without_rocm_build,
+)
