@@ -1,4 +1,4 @@
-"""Does nvcc take the C++ compiler that is beside it?"""
+"""Is nvcc there where something is compiled, and does it take the C++ compiler beside it?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from doctor.rules.driver_choice import family, package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.host_libc import distribution
 from doctor.rules.python_toolchain import toolkits
+from doctor.rules.software import engine
 
 _COMPILERS = ("gcc", "g++", "gcc-c++")
 _MAJOR = re.compile(r"(?:\d{1,2}:)?(\d{1,2})(?:\.|$|-|~)")
@@ -92,4 +93,54 @@ def _older(case: Case, major: int) -> Remedy:
     )
 
 
-RULES: tuple[Rule, ...] = (compiler_too_new_for_nvcc,)
+@rule("PYE307", cause="build-toolchain-missing", severity=Severity.WARNING)
+def image_without_nvcc(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """CUDA code is compiled in an image that holds no compiler for it.
+
+    What: the tag of the image against the kinds of images that have no nvcc, where somebody
+        tells of a build.
+    Why: images for running are made small: "CUDA_HOME environment variable is not set", "nvcc
+        was not found".
+    How to fix: the image's kind for development, at least for the stage that builds; or a
+        ready wheel.
+    Silent when: a toolkit is told of, or what is built is not known to hold CUDA code.
+    Sources: overview of the images (claims in the matrix).
+    """
+    words = (case.workload.building.value or "") if case.workload is not None else ""
+    if not words or not _is_cuda_code(case, matrix, words):
+        raise NotApplicable("no CUDA code is compiled here")
+    if case.facts.nvidia.toolkits.value:
+        raise NotApplicable("a toolkit is told of")
+    repository, _, tag = case.scope.image.ref.partition("@")[0].rpartition(":")
+    for match in matrix.claims("torch", "image-without-nvcc"):
+        claim = match.claim
+        same = repository == claim.key or repository.endswith(f"/{claim.key}")
+        if same and set(claim.value.split("|")) & set(re.split(r"[-_.]", tag)):
+            yield Fault(
+                f"{case.scope.image.ref} has no nvcc, and CUDA code is compiled in it: "
+                f"{claim.text}",
+                evidence=(Evidence(case.scope.image.ref, "image"), Evidence(words[:120], "notes")),
+                remedies=(Remedy("build in the image whose tag has devel in that place"),),
+                sources=claim.source,
+            )
+            return
+
+
+def _is_cuda_code(case: Case, matrix: Matrix, words: str) -> bool:
+    if _CUDA_CODE.search(words):
+        return True
+    found = engine(case, matrix)
+    compiled = (
+        *matrix.claims(found.name, "toolkit"),
+        *matrix.claims(found.name, "artefact", None, "sdist"),
+    )
+    return bool(compiled) or any("torch" in row.pins for row in found.rows)
+
+
+_CUDA_CODE = re.compile(
+    r"cuda|nvcc|apex|auto-?awq|auto-?gptq|causal|deepspeed|detectron2|exllama|flash|mamba|mmcv|"
+    r"pytorch3d|sage|sgl-kernel|vllm|xformers",
+    re.IGNORECASE,
+)
+
+RULES: tuple[Rule, ...] = (compiler_too_new_for_nvcc, image_without_nvcc)
