@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import yaml
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from doctor.diagnose import diagnose
@@ -33,6 +34,7 @@ from doctor.matrix.compile import compile_domain, read_yaml
 from doctor.matrix.likelihood import LikelihoodDomain
 
 ROOT = Path(__file__).parent.parent
+KINDS = ROOT / "tests/data/kinds.yaml"
 TARGET = ROOT / "doctor/matrix/data/likelihood.yaml"
 # Sets that were not yet scored stay out, so that their first run measures something.
 UNSCORED = frozenset({"field_reports_fourteenth", "field_reports_sixteenth"})
@@ -48,11 +50,12 @@ HEAD = """\
 # Written by tests/make_likelihood.py from the labelled reports under tests/; not by hand.
 # weights: hundredths of a nat, in the order of causes; words of a report: places in `words`.
 as_of: '{as_of}'
-source: [{source}]
+source: ['{source}']
 confidence: inferred
 note: >-
   A multinomial logistic regression (L2, C={strength}) over {n} public reports, each labelled
-  from its thread. It says what such reports turned out to be, not what is wrong on a host.
+  from its thread, and {short} short ones that projects and vendors describe. It says what such
+  reports turned out to be, not what is wrong on a host.
 """
 
 
@@ -90,16 +93,26 @@ class Weights:
 
 
 def read_reports(matrix: Matrix) -> list[Report]:
-    """All labelled reports with a cause, and all sound hosts; their logs are not read."""
+    """All labelled reports with a cause, and all sound hosts; their logs are not read.
+
+    Short ones, written from what projects and vendors state, have no source.
+    """
     folders = sorted((ROOT / "tests").glob("field_reports*"))
     read = (folder for folder in folders if folder.name not in UNSCORED)
     paths = (path for folder in read for path in sorted(folder.glob("*.yaml")))
-    return [report for path in paths for report in _read(path, matrix)]
+    public = [(path.parent.name, _text(path)) for path in paths]
+    short = [("kinds", {**kind, "expect": kind}) for kind in _text(KINDS)["kinds"]]
+    return [report for group, case in (*public, *short) for report in _read(group, case, matrix)]
 
 
-def _read(path: Path, matrix: Matrix) -> Iterator[Report]:
-    document = yaml.load(path.read_text(), Loader=yaml.CBaseLoader)  # noqa: S506 - text only
+def _text(path: Path) -> Any:
+    return yaml.load(path.read_text(), Loader=yaml.CBaseLoader)  # noqa: S506 - text only
+
+
+def _read(group: str, document: dict[str, Any], matrix: Matrix) -> Iterator[Report]:
     expect = document["expect"]
+    if not isinstance(document.get("report"), dict):
+        return
     is_control = expect.get("control") == "true"
     if expect.get("decidable") == "no" or not (is_control or expect.get("cause")):
         return
@@ -107,7 +120,7 @@ def _read(path: Path, matrix: Matrix) -> Iterator[Report]:
     facts = read_case_file({"report": stated})
     found = (f for target in diagnose(facts, matrix).targets for f in target.findings)
     yield Report(
-        group=path.parent.name,
+        group=group,
         source=document.get("source", ""),
         words=features(facts, matrix),
         cause=SOUND if is_control else expect["cause"],
@@ -140,7 +153,7 @@ def fit(reports: Sequence[Report]) -> Weights:
     # A rare word says more than a common one: its weight is penalised less.
     scale = np.sqrt(np.log(len(reports) / told.sum(axis=0)))[:, np.newaxis]
     model = LogisticRegression(C=STRENGTH, max_iter=1000)
-    model.fit(told * scale.T, [report.cause for report in reports])
+    model.fit(csr_matrix(told * scale.T), [report.cause for report in reports])
     return Weights(
         words,
         tuple(str(cause) for cause in model.classes_),
@@ -151,7 +164,7 @@ def fit(reports: Sequence[Report]) -> Weights:
 
 def unseen(reports: Sequence[Report]) -> Iterator[tuple[Report, dict[str, float]]]:
     """Every fault of which no rule decides, with the shares that the other sets give it."""
-    for group in sorted({report.group for report in reports}):
+    for group in sorted({report.group for report in reports if report.source}):
         mine = [r for r in reports if r.group == group and r.by_facts and r.is_open and r.cause]
         if not mine:
             continue
@@ -187,11 +200,13 @@ def without(group: str, matrix: Matrix) -> LikelihoodDomain:
 
 def render(reports: Sequence[Report], weights: Weights, measured: list[dict[str, Any]]) -> str:
     """The data file: one line for each word and each report."""
+    public = sum(bool(report.source) for report in reports)
     head = HEAD.format(
         as_of=max(r.month for r in reports if MONTH.match(r.month))[:7] + "-01",
-        source=f"{len(reports)} public reports, listed under `reports`",
+        source=f"{public} public reports, faults under `reports`; tests/data/kinds.yaml",
         strength=STRENGTH,
-        n=len(reports),
+        n=public,
+        short=len(reports) - public,
     )
     parts = [head, f"causes: {_line(weights.causes)}", f"bias: {_line(_hundredths(weights.bias))}"]
     parts += ["levels:", *(f"- {_line(level)}" for level in measured), "words:"]
@@ -207,7 +222,7 @@ def render(reports: Sequence[Report], weights: Weights, measured: list[dict[str,
 def listed(reports: Iterable[Report], words: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of all faults: source, cause and the places of their words."""
     place = {word: number for number, word in enumerate(words)}
-    faults = (report for report in reports if report.cause)
+    faults = (report for report in reports if report.cause and report.source)
     for report in sorted(faults, key=lambda r: (r.cause, r.source, sorted(r.words))):
         places = sorted(place[word] for word in report.words if word in place)
         yield {"source": report.source, "cause": report.cause, "words": places}
