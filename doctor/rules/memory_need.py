@@ -139,7 +139,7 @@ def stated_bits(text: str, matrix: Matrix) -> float | None:
 
 
 def ranks_of(case: Case, matrix: Matrix) -> int | None:
-    """Devices that share the weights; where nothing is said, all that are known to be here."""
+    """Devices that share the weights; where nothing is said, all of the hosts that there are."""
     tensor, pipeline = (count(case, f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
     if tensor or pipeline:
         return (tensor or 1) * (pipeline or 1)
@@ -147,7 +147,7 @@ def ranks_of(case: Case, matrix: Matrix) -> int | None:
         return 1
     if case.facts.devices.partial or not case.devices:
         return None
-    return len(case.devices)
+    return len(case.devices) * (count(case, "nnodes") or 1)
 
 
 def is_one_assumed(case: Case, matrix: Matrix) -> bool:
