@@ -9,9 +9,11 @@ from functools import partial
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Claim, Confidence
+from doctor.matrix.ranges import covers
 from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.engine_support import floors_of
 from doctor.rules.model_facts import (
     argument,
     environment,
@@ -223,7 +225,8 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the engine has no other path for that model, or does not choose it by itself.
     How to fix: turn the kernel off as the finding says, or another card or release.
     Silent when: a back end was chosen, or the switch is set. A warning if only some of the
-        versions it may be are concerned; a note where that is not certain either.
+        versions it may be are concerned; a note where that is not certain either, unless the
+        feature was asked for and most releases for the card lack it.
     Sources: documentation and threads of the engine (rows in the matrix).
     """
     if any(argument(case, name)[0] for name in BACKEND_ARGUMENTS):
@@ -237,7 +240,18 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 continue
             fault = refusal(matrix, found, setting, Judgement(refused=match), claim.key)
             if fault is not None:
-                yield fault if is_sure else replace(fault, severity=_lower(fault.severity))
+                is_likely = is_sure or _is_asked_of_most(case, matrix, found, claim)
+                yield fault if is_likely else replace(fault, severity=_lower(fault.severity))
+
+
+def _is_asked_of_most(case: Case, matrix: Matrix, found: Software, claim: Claim) -> bool:
+    """Tell whether a feature was asked for that most of the releases for the card lack on it."""
+    if not any(key.startswith("arg:") for key in claim.when) or not _severity(claim):
+        return False
+    card = cards.capability(case.devices[0], matrix).value if case.devices else None
+    floors = {floor.version: floor.capability for floor in floors_of(case, matrix, found)}
+    usable = [v for v in found.versions if card is None or floors.get(str(v), card) <= card]
+    return 2 * sum(covers(claim, version) is True for version in usable) > len(usable)
 
 
 def _lower(severity: Severity | None) -> Severity:

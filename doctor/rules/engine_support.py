@@ -17,7 +17,7 @@ from doctor.rules.software import Software, engine
 
 _WEIGHTS = ("low", "medium", "moderate", "high", "critical")
 _CHOICES = ("dtype", "quantization", "kv_cache_dtype", "attention_backend", "tensor_parallel_size",
-            "gpu_memory_utilization")  # fmt: skip
+           "gpu_memory_utilization", "enable_prefix_caching", "enable_chunked_prefill")  # fmt: skip
 
 
 @rule("ENG101", cause="cc-below-engine-minimum", severity=Severity.ERROR, gate=True)
