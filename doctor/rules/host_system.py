@@ -211,7 +211,9 @@ _OFFLINE = re.compile(
     r"(?:no|not) [^.;]{0,20}(?:internet|connection|network|route)\b)|"
     r"\bair-?gapped (?:host|machine|server|node|cluster|site|network|environment)|"
     r"\b(?:no|without)(?: an?| any)? internet\b|"
-    r"\b(?:cannot|can't|can not) reach (?:huggingface|the hub|the internet)",
+    r"\b(?:cannot|can't|can not) reach (?:huggingface|the hub|the internet)|"
+    r"\b(?:huggingface\.co|hf\.co|the hub|hugging face) (?:times out|timed out|is (?:blocked|down|"
+    r"unreachable|not (?:reachable|accessible)))\b",
     re.IGNORECASE,
 )
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")

@@ -36,6 +36,8 @@ def first(report: dict[str, Any]) -> str:
             "build-toolchain-missing",
         ),
         ({**TWO, "notes": ["it hangs while loading", "one GPU works"]}, "p2p-or-nccl"),
+        ({**TWO, "notes": ["stuck at init with GPUs at 100% utilization"]}, "p2p-or-nccl"),
+        ({**TWO, "notes": ["with one GPU it answers, with both it freezes"]}, "p2p-or-nccl"),
         (
             {**POD, "notes": ["works at first, and no longer after some hours"]},
             "cgroup-device-lost",
