@@ -20,7 +20,7 @@ _TOLD = re.compile(
 )
 _OF_OTHERS = re.compile(
     r"\b(?:at most|up to|max|older|newer|needs?|requires?|takes?|supports?|not|without|no|tried|"
-    r"with|helps?|works?|fixed|ccbin|cudahostcxx)\b",
+    r"helps?|it builds|succeeds?|works?|fixed|ccbin|cudahostcxx)\b",
     re.IGNORECASE,
 )
 # Their own nvcc calls a compiler that it takes, whichever is the system's.
