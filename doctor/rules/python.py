@@ -25,6 +25,8 @@ from doctor.rules.software import (
 
 # Pinned by engines, and published as wheels alone, or refusing any other Python themselves.
 WHEELS_ONLY = ("torch", "vllm-flash-attn", "numba")
+# What programs on an engine pin: it has a source archive, whose build nobody means.
+_PINNED = (*WHEELS_ONLY, "vllm")
 
 
 def need_installing(case: Case, found: Software) -> None:
@@ -154,7 +156,7 @@ def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need_installing(case, found)
     python = _python(case)
     minor = _minor(python.version)
-    pinned = (_pinned(matrix, found, name) for name in WHEELS_ONLY)
+    pinned = (_pinned(matrix, found, name) for name in _PINNED)
     beside = (installed(case, matrix, name) for name in WHEELS_ONLY[1:])
     subjects = {s.name: s for s in (found, *pinned, *beside) if s is not None}.values()
     for subject in subjects:
