@@ -107,6 +107,8 @@ def _given_none(case: Case) -> Iterator[Fault]:
     nodes = missed(case, _NODES)
     if nodes:
         yield _no_device(case, Evidence(f"{nodes[0]} was not found", "absent"))
+    elif visible.partial and case.facts.devices.is_known and not case.nvidia_devices:
+        raise NotApplicable("no nvidia device that the command could ask for")
     elif not visible.known("scope.devices_visible"):
         fault = _no_device(case, Evidence("the container has no device", visible.at))
         # By default a daemon may hand its GPUs to all: that a command asks for none is a sign.

@@ -58,6 +58,7 @@ def test_words_and_facts_together_name_a_cause(report: dict[str, Any], cause: st
             "notes": ["it hangs while loading", "one GPU works"],
         },
         {**TWO, "notes": ["joined by PCIe, no NVLink"]},
+        {**TWO, "notes": ["hangs after hours of requests", "a restart helps"]},
         {"engine": "vllm", "container": {"runtime": "docker"}, "notes": ["fails after some time"]},
         {"engine": "ollama", "notes": ["user is member of the render group"]},
     ],
