@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import Release
+from doctor.rules.builds import as_cuda
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import is_jetson, wants_cpu
 from doctor.rules.host_cpu import architecture
@@ -27,9 +29,9 @@ def wheels_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
         that an installer takes without a word.
     How to fix: the release from which there are wheels, an image for the architecture, or
         compiling it.
-    Silent when: no NVIDIA card is named, a CPU run was asked for, it runs from an image, is
-        installed with the torch that it pins, is a build of one's own, or the host is a
-        Jetson, whose wheels come from elsewhere.
+    Silent when: only releases from before the card have none, no NVIDIA card is named, a CPU
+        run was asked for, it runs from an image, is installed with the torch that it pins, is
+        a build of one's own, or the host is a Jetson, whose wheels come from elsewhere.
     Sources: file names of the package index and of release pages (rows in the matrix).
     """
     found = engine(case, matrix)
@@ -50,7 +52,8 @@ def wheels_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
             extrapolated=match.extrapolated,
         )
     elif found.version is None:
-        yield from _releases_without(case, found, arch)
+        meant = tuple(row for row in found.rows if not _is_before_card(case, matrix, row))
+        yield from _releases_without(case, replace(found, rows=meant), arch)
 
 
 def _comes_from_elsewhere(case: Case, matrix: Matrix, found: Software) -> bool:
@@ -60,6 +63,25 @@ def _comes_from_elsewhere(case: Case, matrix: Matrix, found: Software) -> bool:
     is_installed = torch is not None and (torch.is_prerelease or _pins_torch(found))
     own = is_inside or found.name in scope.variants or is_jetson(case, matrix)
     return own or is_installed or wants_cpu(case)
+
+
+def _is_before_card(case: Case, matrix: Matrix, row: Release) -> bool:
+    """A release for a CUDA that no compiler knew the card in: its owner means a later one."""
+    cuda = as_cuda(row.cuda or "")
+    return cuda is not None and any(
+        cuda.older_than(first) is True for first in _first_cuda(case, matrix)
+    )
+
+
+def _first_cuda(case: Case, matrix: Matrix) -> list[Version]:
+    """For each card the first CUDA version whose compiler knows it, where that is listed."""
+    cards = {matrix.capability_of(device) for device in case.nvidia_devices}
+    names = [f"sm_{card.major}{card.minor}" for card in cards if card is not None]
+    knowing = [
+        [Version(row.cuda) for row in matrix.cuda.compilers if name in row.targets]
+        for name in names
+    ]
+    return [min(found, key=lambda version: version.low) for found in knowing if found]
 
 
 def _pins_torch(found: Software) -> bool:
