@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import CodeTarget, ComputeCapability, Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import Matrix
+from doctor.matrix import Matrix, capability_matches
 from doctor.matrix.model import CompilerTargets
 from doctor.rules import cards
 from doctor.rules.builds import CudaBuild, engine_build, image_build, torch_build
 from doctor.rules.cuda_level import two_parts
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.engine_support import is_below_minimum
 from doctor.rules.gpu_code import holders
 from doctor.rules.software import engine
 
+_OF_ITS_IMAGE = ("torch", "triton-server")
 _BY_EXACT_CARD = "tensorrt"  # whose kernels are chosen for the very card, not for its major
 
 
@@ -87,11 +90,11 @@ def _fault(
 
 @rule("CUD108", cause="cc-not-in-binary", severity=Severity.WARNING)
 def image_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A program of PyTorch or TensorRT runs in an image whose CUDA is older than the card.
+    """A program of PyTorch, Triton Server or TensorRT runs in an image from before the card.
 
     What: the CUDA version of the image, for TensorRT also of the toolkit inside, against the
         newest target of that toolkit's compiler, for engines that run on PyTorch and whose
-        torch is not known, and for TensorRT of unknown version.
+        torch is not known, for Triton Server, and for TensorRT of unknown version.
     Why: who writes such an image takes the torch of its CUDA; that one holds no code for a
         card of a later major, and warns "is not compatible with the current PyTorch
         installation" before the first kernel fails. TensorRT chooses its kernels by the exact
@@ -133,8 +136,8 @@ def _is_of_image(case: Case, matrix: Matrix, build: CudaBuild) -> bool:
     found = engine(case, matrix)
     if found.name == _BY_EXACT_CARD:
         return found.version is None
-    on_torch = found.name == "torch" or any("torch" in row.pins for row in found.rows)
-    return on_torch and build.package != "toolkit"
+    of_image = found.name in _OF_ITS_IMAGE or any("torch" in row.pins for row in found.rows)
+    return of_image and build.package != "toolkit"
 
 
 def _at_least(matrix: Matrix, build: CudaBuild) -> CompilerTargets:
@@ -147,4 +150,37 @@ def _at_least(matrix: Matrix, build: CudaBuild) -> CompilerTargets:
     return min(newer, key=lambda row: Version(row.cuda).low)
 
 
-RULES: tuple[Rule, ...] = (toolkit_without_card, image_before_card)
+@rule("CUD109", cause="cc-not-in-binary", severity=Severity.ERROR)
+def image_for_other_cards(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The image of the engine is one that its project builds for cards of another capability.
+
+    What: the tag of the image, where a project makes one for each generation, against the
+        capability of every card.
+    Why: such an image holds code for one generation; its program compares the two at start.
+    How to fix: the tag for the card, as the finding says.
+    Silent when: no image is named, or its project makes one for all cards; a card below the
+        engine's minimum is judged by itself.
+    Sources: documentation and checks of the projects (rows in the matrix).
+    """
+    case.need_vendor("nvidia")
+    found = engine(case, matrix)
+    repository, _, tag = case.scope.image.ref.partition("@")[0].rpartition(":")
+    rows = (match.claim for match in matrix.claims(found.name, "image-capability"))
+    mine = [c for c in rows if repository.endswith(c.key) and re.fullmatch(c.data["tag"], tag)]
+    if not mine:
+        raise NotApplicable("no image that is made for some cards alone")
+    for device in cards.distinct(case.nvidia_devices):
+        card = cards.need_capability(device, matrix)
+        if capability_matches(mine[0].value, card) or is_below_minimum(case, matrix, card):
+            continue
+        yield Fault(
+            f"{case.scope.image.ref} is made for compute capability {mine[0].value}; "
+            f"{cards.label(device, matrix)} has {card}: {mine[0].text}",
+            evidence=(Evidence(case.scope.image.ref, "image"), cards.evidence(device, matrix)),
+            remedies=(Remedy(mine[0].remedy),),
+            sources=mine[0].source,
+            subject=device.id,
+        )
+
+
+RULES: tuple[Rule, ...] = (toolkit_without_card, image_before_card, image_for_other_cards)
