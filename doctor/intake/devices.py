@@ -30,6 +30,8 @@ _NO_NVLINK = re.compile(r"\bno nvlink\b|\bnvlink:? (?:none|no|not|absent)\b", re
 _PEER = re.compile(
     r"(?:canaccesspeer|p2p|peer access)[^;:=]{0,20}[:= ]\s?(0|1|ok|yes|no|true|false)\b", re.I
 )
+_NVIDIA_DRIVER = re.compile(r"[3-9]\d\d(?:\.\d|$)")
+_MOBILE = re.compile(r"\d{3}M", re.I)
 
 
 def stated_devices(report: Stated) -> Reading[tuple[Device, ...]]:
@@ -44,7 +46,20 @@ def stated_devices(report: Stated) -> Reading[tuple[Device, ...]]:
             partial = partial or not is_counted
     if not keys:
         return UNSTATED
+    if _speaks_of_nvidia(report):
+        found = [replace(d, vendor="nvidia") if _is_bare(d) else d for d in found]
     return seen(tuple(found[:_MAX_DEVICES]), report.at(keys[0]), partial)
+
+
+def _speaks_of_nvidia(report: Stated) -> bool:
+    """CUDA, or a driver numbered as NVIDIA's are, stands beside the cards."""
+    has_cuda = bool(report.text("cuda_toolkit") or report.text("cuda_driver_api"))
+    return has_cuda or _NVIDIA_DRIVER.match(report.text("driver")) is not None
+
+
+def _is_bare(device: Device) -> bool:
+    """A number that both makers have used for chips of laptops, as "840M"."""
+    return device.vendor == "amd" and _MOBILE.fullmatch(device.name.value or "") is not None
 
 
 def _entries(report: Stated, key: str) -> list[Stated]:

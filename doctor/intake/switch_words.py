@@ -1,4 +1,4 @@
-"""Switches that notes tell of: FlashAttention is used, torch.compile is on."""
+"""Switches that notes tell of: Flash or SageAttention is used, torch.compile is on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from doctor.facts import Workload, seen
 
 _ON = r"(?:is|are|was|gets) (?:used|on|enabled|active|chosen|switched on|turned on|required|needed)"
 _FLASH = r"flash[-_ ]?att(?:entio)?n(?:[-_ ]?v?2)?"
+_SAGE = r"sage[-_ ]?att(?:entio)?n(?:[-_ ]?v?[23])?"
 # Only what says that it is in use: to install it, or to name its version, is something else.
 _SWITCHES = {
     "flash_attention": re.compile(
         rf"\b{_FLASH} {_ON}\b|\b(?:uses|using|runs with|loaded with) {_FLASH}\b", re.IGNORECASE
+    ),
+    "sage_attention": re.compile(
+        rf"\b{_SAGE} {_ON}\b|\b(?:uses|using|runs with) {_SAGE}\b", re.IGNORECASE
     ),
     "torch_compile": re.compile(
         rf"\btorch[._]compile\b(?=\(| {_ON}|$)|\b(?:uses|using|with) torch[._]compile\b",

@@ -13,6 +13,7 @@ from doctor.rules import builds
 from doctor.rules.cuda_level import two_parts
 from doctor.rules.cuda_system import onnxruntime_beside
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.host_libc import is_built_elsewhere
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, admits, engine, installed, torch_version
@@ -31,8 +32,9 @@ def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the name of the library holds the major: "libcudnn.so.9: cannot open shared object
         file", and the engine falls back to the CPU.
     How to fix: cuDNN of the major named, or a release of the engine for the one that is here.
-    Silent when: a cuDNN of that range is among them, the engine's CPU package is used, or the
-        libraries themselves were read: then the rule on libraries not found judges.
+    Silent when: a cuDNN of that range is among them, the engine's CPU package is used, a note
+        says on which system somebody built it, or the libraries themselves were read: then the
+        rule on libraries not found judges.
     Sources: ONNX Runtime documentation, CUDA execution provider; libraries of the wheels of
         CTranslate2 (claims in the matrix).
     """
@@ -44,6 +46,8 @@ def cudnn_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable(f"no cuDNN is known that {found.name} takes from outside")
     if case.scope.binaries.is_known:
         raise NotApplicable("the libraries themselves were read")
+    if is_built_elsewhere(case):
+        raise NotApplicable("it is a build of somebody else, with libraries of its own choice")
     if found.name == "onnxruntime" and case.scope.lacks("onnxruntime-gpu"):
         raise NotApplicable("the GPU package is not installed")
     here = [p for p in case.scope.packages.known("packages") if _CUDNN.fullmatch(p.name)]

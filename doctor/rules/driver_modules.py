@@ -201,8 +201,9 @@ def no_uvm(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _is_about_driver(case: Case) -> bool:
-    """Who tells of the loaded module without naming a card has an NVIDIA one all the same."""
-    return not case.facts.devices.is_known and "nvidia" in (case.facts.host.modules.value or ())
+    """Who tells of the loaded module or its version has an NVIDIA card, named or not."""
+    told = case.facts.nvidia.driver.is_known or "nvidia" in (case.facts.host.modules.value or ())
+    return told and not any(d.vendor for d in case.devices)
 
 
 def _is_stated_missing(case: Case) -> bool:

@@ -14,7 +14,7 @@ from doctor.rules.decide import each, missed
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.settings import covering
+from doctor.rules.settings import possible, settings
 from doctor.rules.software import software
 
 _HEADERS = re.compile(
@@ -167,7 +167,8 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: kernel interfaces change; the module then fails to compile and is not there
         after the reboot.
     How to fix: a newer driver branch, or boot an older kernel; hold both together.
-    Silent when: the module is loaded, or no limit is known for the version.
+    Silent when: the module is loaded, or no limit is known for the version. A warning where only
+        the branch is named, some releases of which build.
     Sources: issue threads and release notes (claims in the matrix).
     """
     need_bare_host(case, matrix)
@@ -181,11 +182,12 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
     driver = reading.known("nvidia.driver")
     kernel = kernel_series(case.facts.host.kernel.known("host.kernel"))
     found = software(matrix, DRIVER_DOMAIN, driver, reading.at)
-    for match in covering(matrix, found, "kernel"):
+    for match, is_sure in possible(matrix, found, "kernel", settings(case, matrix)[0]):
         limit = _first_reached(kernel, match.claim.value)
         if limit is not None and not _is_spared(case, match.claim.data):
             yield Fault(
-                message=f"driver {driver} does not build for kernel {kernel}: "
+                message=f"{'' if is_sure else 'some releases of '}driver {driver} "
+                f"{'does' if is_sure else 'do'} not build for kernel {kernel}: "
                 f"kernels from {limit} on need a newer driver",
                 evidence=(
                     _kernel(case, str(case.facts.host.kernel.value)),
@@ -194,8 +196,16 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(Remedy(match.claim.remedy),) if match.claim.remedy else (),
                 sources=tuple(match.claim.source),
                 extrapolated=match.extrapolated,
-                severity=Severity.INFO if _likely_runs(case) else None,
+                severity=_severity(case, is_sure),
             )
+            return
+
+
+def _severity(case: Case, is_sure: bool) -> Severity | None:
+    """A warning where only the branch is named, some of whose releases do build."""
+    if _likely_runs(case):
+        return Severity.INFO
+    return None if is_sure else Severity.WARNING
 
 
 def _likely_runs(case: Case) -> bool:

@@ -154,6 +154,11 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
     yield from _of_notes(case, matrix)
 
 
+def is_built_elsewhere(case: Case) -> bool:
+    """Tell whether a note says on which system the thing was built: no release of the project."""
+    return any(_BUILT_ON.search(note) for note in case.facts.notes)
+
+
 def _of_notes(case: Case, matrix: Matrix) -> Iterator[Floor]:
     """The C library of the system on which, as a note says, something was built."""
     for note in case.facts.notes:

@@ -12,6 +12,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import Claim
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.framework import is_of_torch
 from doctor.rules.framework_pins import COMPANIONS
 from doctor.rules.relevance import is_relevant, needed, requirements
 from doctor.rules.settings import applicable, settings
@@ -88,7 +89,10 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     case.scope.packages.known("packages")
     setting = settings(case, matrix)[0]
-    mine = {p for p in needed(case, matrix) | {_engine_name(case, matrix)} if p}
+    name = _engine_name(case, matrix)
+    mine = {p for p in needed(case, matrix) | {name} if p}
+    if name and is_of_torch(case, matrix, name):
+        mine.add("torch")
     for subject in _subjects(case, matrix):
         for match in applicable(matrix, subject, "known-bad", setting):
             other = case.scope.package(match.claim.key)
@@ -155,7 +159,8 @@ def pin_of_release_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the build is a vendor's own; the metadata on disk were read (that rule
         judges); the package is torch or a companion; all that differs is what a later
         release asks for, as beside a source tree. A warning if the package is newer
-        than an exact pin within the same series, which often works.
+        than an exact pin within the same series, which often works, or only the torch tells
+        the release: then the package may as well be of another.
     Sources: METADATA of the release (rows in the matrix).
     """
     found = engine(case, matrix)
@@ -186,7 +191,7 @@ def _outside(found: Software, package: Package, version: Version, specs: set[str
         remedies=(_install(package.name, spec),),
         sources=found.rows[0].source,
         extrapolated=found.beyond,
-        severity=Severity.WARNING if exact else None,
+        severity=Severity.WARNING if exact or found.version is None else None,
     )
 
 

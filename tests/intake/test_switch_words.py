@@ -22,6 +22,8 @@ def arguments(note: str, **given_args: Any) -> dict[str, Any]:
         ("flash-attention is used", "flash_attention"),
         ("Flash Attention 2 is enabled by the script", "flash_attention"),
         ("the model is loaded with flash_attn", "flash_attention"),
+        ("SageAttention 2 is turned on", "sage_attention"),
+        ("sage attention is enabled in the settings", "sage_attention"),
         ("torch.compile is on", "torch_compile"),
         ("the trainer uses torch.compile", "torch_compile"),
         ("torch.compile(model) in train.py", "torch_compile"),
@@ -36,6 +38,8 @@ def test_a_switch_that_is_on(note: str, name: str) -> None:
     [
         "flash-attention is not used",
         "pip install flash-attn",
+        "pip install sageattention",
+        "sageattention 2.2 does not help",
         "flash-attn 2.7.2 needs torch 2.4",
         "it works without torch.compile",
         "torch.compile is off",
