@@ -166,7 +166,8 @@ def image_for_other_cards(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     repository, _, tag = case.scope.image.ref.partition("@")[0].rpartition(":")
     rows = (match.claim for match in matrix.claims(found.name, "image-capability"))
-    mine = [c for c in rows if repository.endswith(c.key) and re.fullmatch(c.data["tag"], tag)]
+    own = [row for row in rows if repository.endswith(row.data["repository"])]
+    mine = [row for row in own if re.fullmatch(row.data["tag"], tag)]
     if not mine:
         raise NotApplicable("no image that is made for some cards alone")
     for device in cards.distinct(case.nvidia_devices):
