@@ -95,7 +95,9 @@ def _by_binaries(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     own = covering(matrix, found, "isa") or of_program(matrix, found.name, "isa-program")
-    claims = [m for m in own if m.claim.value == "required"]
+    ref = case.scope.image.ref
+    images = [m for m in covering(matrix, found, "isa-image") if m.claim.key in ref]
+    claims = [m for m in (*images, *own) if m.claim.value == "required"]
     setting = _implied(case, matrix, settings(case, matrix)[0])
     states = [(match, holds(match.claim, setting)) for match in claims]
     asked = [(m, state) for m, state in states if state or (state is None and _may_be(m))]
@@ -106,7 +108,7 @@ def _by_claims(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if missing:
             fault = _fault(case, found.label, missing, found.evidence, (match,))
             # Whether the build in question is the one that needs them is not known.
-            is_sure = state and match.claim.kind == "isa"
+            is_sure = state and match.claim.kind in ("isa", "isa-image")
             yield fault if is_sure else replace(fault, severity=Severity.WARNING)
             return
 

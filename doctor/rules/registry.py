@@ -63,6 +63,7 @@ from doctor.rules import (
     npu_access,
     npu_chips,
     npu_driver_range,
+    npu_plugin,
     npu_software,
     platform_support,
     python,
@@ -81,6 +82,7 @@ from doctor.rules import (
     serving_memory,
     serving_share,
     split_memory,
+    wsl_memory,
     wsl_passthrough,
 )
 from doctor.rules.engine import Rule
@@ -97,6 +99,7 @@ RULES: tuple[Rule, ...] = (
     *host_platform.RULES,
     *platform_support.RULES,
     *wsl_passthrough.RULES,
+    *wsl_memory.RULES,
     *driver_floor.RULES,
     *driver_dropped.RULES,
     *driver_told.RULES,
@@ -163,6 +166,7 @@ RULES: tuple[Rule, ...] = (
     *npu.RULES,
     *npu_driver_range.RULES,
     *npu_access.RULES,
+    *npu_plugin.RULES,
     *npu_software.RULES,
     *npu_chips.RULES,
 )
