@@ -34,7 +34,7 @@ from doctor.matrix.compile import compile_domain, read_yaml
 from doctor.matrix.likelihood import LikelihoodDomain
 
 ROOT = Path(__file__).parent.parent
-KINDS = ROOT / "tests/data/kinds.yaml"
+KINDS = ROOT / "tests/data/kinds*.yaml"
 TARGET = ROOT / "doctor/matrix/data/likelihood.yaml"
 # Sets that were not yet scored stay out, so that their first run measures something.
 UNSCORED = frozenset({"field_reports_fourteenth", "field_reports_sixteenth"})
@@ -101,7 +101,8 @@ def read_reports(matrix: Matrix) -> list[Report]:
     read = (folder for folder in folders if folder.name not in UNSCORED)
     paths = (path for folder in read for path in sorted(folder.glob("*.yaml")))
     public = [(path.parent.name, _text(path)) for path in paths]
-    short = [("kinds", {**kind, "expect": kind}) for kind in _text(KINDS)["kinds"]]
+    told = (kind for path in sorted(KINDS.parent.glob(KINDS.name)) for kind in _text(path)["kinds"])
+    short = [("kinds", {**kind, "expect": kind, "source": ""}) for kind in told]
     return [report for group, case in (*public, *short) for report in _read(group, case, matrix)]
 
 
@@ -203,7 +204,7 @@ def render(reports: Sequence[Report], weights: Weights, measured: list[dict[str,
     public = sum(bool(report.source) for report in reports)
     head = HEAD.format(
         as_of=max(r.month for r in reports if MONTH.match(r.month))[:7] + "-01",
-        source=f"{public} public reports, faults under `reports`; tests/data/kinds.yaml",
+        source=f"{public} public reports, faults under `reports`; tests/data/kinds*.yaml",
         strength=STRENGTH,
         n=public,
         short=len(reports) - public,
