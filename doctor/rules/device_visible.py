@@ -37,7 +37,8 @@ def hidden_by_variable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the runtime reads the list up to the first entry that does not exist; an empty
         list, or a first entry that is wrong, leaves no device.
     How to fix: name existing indexes or UUIDs, or unset the variable.
-    Silent when: the variable is unset, or its first entry exists.
+    Silent when: the variable is unset, or its first entry exists. A note where as many cards
+        are listed as it names: people list those that they use.
     Sources: CUDA C++ Programming Guide, environment variables; ROCm and CANN guides.
     """
     env = environment(case)
@@ -66,7 +67,7 @@ def _hidden(name: str, value: str, devices: tuple[Device, ...], case: Case) -> I
     why = f"names device {first}, and there are {len(whole)}" if beyond else "hides every device"
     yield Fault(
         message=f"{name}={value} {why}",
-        severity=Severity.WARNING if beyond and _may_be_chosen(value, len(whole), case) else None,
+        severity=Severity.INFO if beyond and _may_be_chosen(value, len(whole), case) else None,
         evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
         remedies=(Remedy(f"unset {name}, or name devices that exist", (f"unset {name}",)),),
         sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/",),

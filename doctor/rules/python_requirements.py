@@ -90,7 +90,7 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     case.scope.packages.known("packages")
     setting = settings(case, matrix)[0]
     name = _engine_name(case, matrix)
-    mine = {p for p in needed(case, matrix) | {name} if p}
+    mine = {p for p in needed(case, matrix) | _pinned(case, matrix) | {name} if p}
     if name and is_of_torch(case, matrix, name):
         mine.add("torch")
     for subject in _subjects(case, matrix):
@@ -111,6 +111,15 @@ def _engine_name(case: Case, matrix: Matrix) -> str:
         return engine(case, matrix).name
     except NotApplicable:
         return ""
+
+
+def _pinned(case: Case, matrix: Matrix) -> frozenset[str]:
+    """What every release that the engine may be asks for, where its metadata were not read."""
+    try:
+        pins = [frozenset(row.pins) for row in engine(case, matrix).rows]
+    except NotApplicable:
+        return frozenset()
+    return frozenset.intersection(*pins) if pins else frozenset()
 
 
 def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:

@@ -39,6 +39,10 @@ def first(report: dict[str, Any]) -> str:
         ({**TWO, "notes": ["stuck at init with GPUs at 100% utilization"]}, "p2p-or-nccl"),
         ({**TWO, "notes": ["with one GPU it answers, with both it freezes"]}, "p2p-or-nccl"),
         (
+            {"engine": "vllm-ascend", "notes": ["triton-ascend 3.2.1 and stock triton are there"]},
+            "dependency-conflict",
+        ),
+        (
             {**POD, "notes": ["works at first, and no longer after some hours"]},
             "cgroup-device-lost",
         ),
@@ -58,6 +62,8 @@ def test_words_and_facts_together_name_a_cause(report: dict[str, Any], cause: st
             "notes": ["it hangs while loading", "one GPU works"],
         },
         {**TWO, "notes": ["joined by PCIe, no NVLink"]},
+        {"engine": "tensorrt-llm", "notes": ["importing tensorrt_llm hangs"]},
+        {"engine": "vllm-ascend", "notes": ["triton-ascend is of 3.2.0"]},
         {**TWO, "notes": ["hangs after hours of requests", "a restart helps"]},
         {"engine": "vllm", "container": {"runtime": "docker"}, "notes": ["fails after some time"]},
         {"engine": "ollama", "notes": ["user is member of the render group"]},
