@@ -151,8 +151,8 @@ def _is_without_gpu(case: Case, matrix: Matrix, found: Software, row: Release) -
 def host_of_an_older_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """All that is known of the host's CUDA is a toolkit older than the engine is built for.
 
-    What: the CUDA major of the engine's build against the toolkits, where neither the driver
-        nor torch is known.
+    What: the CUDA major of the engine's build, or of the oldest build where no version is
+        stated, against the toolkits, where neither the driver nor torch is known.
     Why: the wheel brings its runtime and takes nothing from an older toolkit; a host of which
         a person names that toolkit mostly has a driver and packages of its line.
     How to fix: the engine's build for the CUDA line of the host, if there is one; else a
@@ -166,7 +166,7 @@ def host_of_an_older_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     decided = nvidia.driver.value or nvidia.cuda_driver_api.value or scope.package("torch")
     if decided or scope.torch.value or "torch" in scope.variants or scope.image.ref:
         raise NotApplicable("the driver or torch decides, or an image")
-    build = builds.engine_build(case, matrix)
+    build = builds.engine_build(case, matrix) or _oldest_build(matrix, found)
     if build is None or takes_system_cuda(matrix, found.name, found.version):
         raise NotApplicable("no build that brings its CUDA")
     toolkits = nvidia.toolkits.known("nvidia.toolkits")
@@ -179,6 +179,19 @@ def host_of_an_older_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
             remedies=(Remedy(f"a build of {found.name} for {shown}, or a newer driver"),),
             sources=build.sources,
         )
+
+
+def _oldest_build(matrix: Matrix, found: Software) -> CudaBuild | None:
+    """What all releases need at least, where no version is stated and the first is known."""
+    claims = [match.claim for match in matrix.claims(found.name, "cuda")]
+    first = min(claims, key=lambda claim: Version(claim.value).low, default=None)
+    if found.version is not None or first is None or first.since:
+        return None
+    cuda = Version(first.value)
+    listed = [Version(v.cuda).major or 0 for row in found.rows for v in row.variants if v.cuda]
+    if any(major < (cuda.major or 0) for major in listed):
+        return None
+    return CudaBuild(found.name, None, cuda, found.evidence, assumed=True, sources=first.source)
 
 
 RULES: tuple[Rule, ...] = (system_cuda_of_another_major, host_of_an_older_major)

@@ -1,0 +1,46 @@
+"""An image with a PyTorch of its own, whose other parts are built against that very one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.software import admits, engine
+
+
+@rule("FRM304", cause="abi-mismatch", severity=Severity.WARNING)
+def torch_of_image_replaced(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The torch of an image that builds its own was replaced by a release from the package index.
+
+    What: in an image whose torch is a build between releases, whether the torch that is stated
+        is a final release that the engine asks for.
+    Why: extensions of such an image (Transformer Engine, Apex, FlashAttention) are compiled
+        against its own torch. An installer that follows an engine's pin replaces it; the first
+        import of one of them, by transformers or accelerate too, ends in "undefined symbol".
+    How to fix: uninstall those extensions, or install the engine in an environment of its own
+        or in an image that is made for it.
+    Silent when: the torch is the image's own, not stated, or not what the engine asks for.
+    Sources: NVIDIA's release notes of the images; issue threads of vLLM (row in the matrix).
+    """
+    repository = case.scope.image.ref.partition("@")[0].partition(":")[0]
+    rows = [m.claim for m in matrix.claims("torch", "image-own-build") if m.claim.key == repository]
+    if not rows:
+        raise NotApplicable("no image that builds a torch of its own")
+    reading = case.scope.torch
+    version = reading.known("scope.torch").version
+    if version.is_prerelease or not version.is_exact:
+        return
+    pins = (row.pins.get("torch", "") for row in engine(case, matrix).rows)
+    if not any(pin and admits(pin, version) for pin in pins):
+        raise NotApplicable("the engine asks for no such torch, whose number may be shortened")
+    yield Fault(
+        f"torch {version} is a release, and {repository} brings a build of its own: {rows[0].text}",
+        evidence=(Evidence(f"torch {version}", reading.at), Evidence(f"image {repository}")),
+        remedies=(Remedy(rows[0].remedy), Remedy("or start from an image made for the engine")),
+        sources=rows[0].source,
+    )
+
+
+RULES: tuple[Rule, ...] = (torch_of_image_replaced,)
