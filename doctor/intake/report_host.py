@@ -42,6 +42,8 @@ _COMPAT_FIRST = re.compile(
     r"(?:is|are|comes?|come) (?:found |loaded |used )?(?:first|before|instead))",
     re.I,
 )
+_COMPAT_FILE = re.compile(r"(/\S{0,80}/compat)/(?:lib)?\S{0,20}libcuda\.so", re.I)
+_NO_COMPAT = re.compile(r"\b(?:no|not|without|removed?|deleted?|missing)\b", re.I)
 _GUEST_TYPE = re.compile(
     r"\b((?:kvm|qemu)(?:32|64)|QEMU (?:Virtual|TCG) CPU|Common KVM processor)\b|"
     r"\b(?:cpu|processor)(?: type| model)?\b[^;\n]{0,12}\b(x86-64-v[12][\w-]{0,8})|"
@@ -193,13 +195,18 @@ def _flavour(text: str) -> str:
 
 
 def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLibrary, ...]]:
-    """A forward-compatibility libcuda, where a package or LD_LIBRARY_PATH names one.
+    """A forward-compatibility libcuda, where a package, LD_LIBRARY_PATH or a note names one.
 
     Its package or folder tells for which CUDA it is: cuda-compat-12-4, cuda-12.4/compat.
     """
     path = report.table("env").text("LD_LIBRARY_PATH")
     folder = next((part for part in path.split(":") if re.search(r"/compat(?:/|$)", part)), "")
-    comes_first = any(map(_COMPAT_FIRST.search, report.strings("notes")))
+    notes = report.strings("notes")
+    told = (_COMPAT_FILE.search(note) for note in notes if not _NO_COMPAT.search(note))
+    file = next(filter(None, told), None)
+    comes_first = file is not None or any(map(_COMPAT_FIRST.search, notes))
+    at = "env.LD_LIBRARY_PATH" if folder else "notes" if comes_first else "packages"
+    folder = folder or (file[1] if file else "")
     if not folder and not packages.compat and not comes_first:
         return UNSTATED
     box = report.table("container")
@@ -208,15 +215,14 @@ def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLib
     own = packages.stack.get("compat")
     # "cuda-compat 12.9" names the CUDA, "cuda-compat 575.57" the driver of which it is a part.
     is_cuda = own is not None and (own.major or 0) < _FIRST_BRANCH
-    told = version(f"{named[1]}.{named[2]}") if named else None
+    stated = version(f"{named[1]}.{named[2]}") if named else None
     library = DriverLibrary(
         path=f"{folder or packages.compat or 'compat'}/libcuda.so.1",
         version=None if is_cuda else own,
         compat=True,
-        cuda=told or (own if is_cuda else None),
+        cuda=stated or (own if is_cuda else None),
         searched=0,
     )
-    at = "env.LD_LIBRARY_PATH" if folder else "notes" if comes_first else "packages"
     return seen((library,), at, partial=True)
 
 

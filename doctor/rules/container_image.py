@@ -6,12 +6,18 @@ import re
 from collections.abc import Iterator
 
 from doctor.facts import Version
-from doctor.findings import Remedy
+from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.cuda_level import level
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.image_facts import brands_of, image_cuda, requirement, satisfied
+from doctor.rules.image_facts import (
+    REST_UNKNOWN,
+    brands_of,
+    image_cuda,
+    requirement,
+    satisfied,
+)
 
 
 @rule("CTR111", cause="container-requirement-unsatisfied", severity=Severity.ERROR)
@@ -19,7 +25,7 @@ def image_refuses_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The image's own requirement refuses this driver, and the container does not start.
 
     What: NVIDIA_REQUIRE_CUDA of the image, or of the CUDA base that its tag is known to
-        have, against the driver's CUDA version, the driver and the card's brand.
+        have or a note names, against the driver's CUDA version, the driver and the card's brand.
     Why: the container toolkit checks it before start: "unsatisfied condition: cuda>=...".
         Data-centre cards on certain branches are let in with a compat library.
     How to fix: an image for an older CUDA, or a newer driver on the host. Turning the
@@ -30,7 +36,7 @@ def image_refuses_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
         libnvidia-container, requirement syntax.
     """
     _need_check(case)
-    found = requirement(case.scope, matrix)
+    found = requirement(case.scope, matrix) or _told(case)
     if found is None:
         case.scope.image.require_cuda.known("scope.image.require_cuda")
         return
@@ -58,6 +64,21 @@ def image_refuses_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
         sources=(*sources, *offered.sources),
         severity=None if answer is False else Severity.WARNING,
     )
+
+
+def _told(case: Case) -> tuple[str, Evidence, tuple[str, ...]] | None:
+    """The CUDA that a note says the image is made for; more alternatives are not known."""
+    match = next(filter(None, map(_IMAGE_OF_CUDA.search, case.facts.notes)), None)
+    if match is None:
+        return None
+    return f"cuda>={match[1]} {REST_UNKNOWN}", Evidence(match[0], "notes"), ()
+
+
+_IMAGE_OF_CUDA = re.compile(
+    r"\bimage\b[^.;\n]{0,25}\b(?:is|of|for|on|has|holds|uses|with)\b[^.;\n]{0,12}"
+    r"\bCUDA[ -]?(\d{1,2}\.\d)\b",
+    re.IGNORECASE,
+)
 
 
 def _need_check(case: Case) -> None:

@@ -85,8 +85,9 @@ def _inside_lxc(case: Case) -> Fault | None:
 def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The container has lost, or never got, the right to open its devices.
 
-    What: NVML's answer inside the container while the host's driver is loaded; and
-        versions of the container toolkit that break rootless engines.
+    What: NVML's answer inside the container while the host's driver is loaded; a cgroup
+        driver of systemd and a GPU that was there at first; and versions of the container
+        toolkit that break rootless engines.
     Why: systemd rewrites the device rules of control groups when it reloads, and drops
         those that NVIDIA's runtime had added: "Failed to initialize NVML: Unknown Error".
     How to fix: start the container anew. To keep it from coming back: CDI, devices named
@@ -97,7 +98,28 @@ def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.scope.kind != "container" and case.facts.host.platform.value != "container":
         raise NotApplicable("not a container")
-    yield from each((lambda: _broken_toolkit(case, matrix), lambda: _nvml_refuses(case)))
+    checks = (
+        lambda: _broken_toolkit(case, matrix),
+        lambda: _lost_later(case),
+        lambda: _nvml_refuses(case),
+    )
+    yield from each(checks)
+
+
+def _lost_later(case: Case) -> Iterator[Fault]:
+    """Somebody tells of systemd's control groups, and that the GPU was there at first."""
+    texts = (case.scope.runtime.value or "", *case.facts.notes)
+    said = next(filter(None, map(_SYSTEMD.search, texts)), None)
+    later = next(filter(None, map(_AT_FIRST.search, texts)), None)
+    if said is not None and later is not None:
+        yield Fault(
+            message="systemd keeps the device rules of this container, and drops those that "
+            "NVIDIA's runtime added when it reloads",
+            evidence=(Evidence(said[0], "stated"), Evidence(later[0], "stated")),
+            remedies=_AGAIN,
+            sources=(GUIDE + "latest/troubleshooting.html",),
+            severity=Severity.WARNING,
+        )
 
 
 def _nvml_refuses(case: Case) -> Iterator[Fault]:
@@ -112,19 +134,31 @@ def _nvml_refuses(case: Case) -> Iterator[Fault]:
                 Evidence(f"NVML error {_NVML_UNKNOWN}", nvidia.nvml_error.at),
                 Evidence(f"driver {nvidia.driver.value}", nvidia.driver.at),
             ),
-            remedies=(
-                Remedy("start the container anew", ("docker restart CONTAINER",)),
-                Remedy(
-                    "keep it from coming back: hand devices over through CDI",
-                    ("docker run --device nvidia.com/gpu=all ...",),
-                    role="container_toolkit",
-                ),
-            ),
+            remedies=_AGAIN,
             sources=(GUIDE + "latest/troubleshooting.html",),
         )
 
 
 _NVML_UNKNOWN = 999
+_AGAIN = (
+    Remedy("start the container anew", ("docker restart CONTAINER",)),
+    Remedy(
+        "keep it from coming back: hand devices over through CDI",
+        ("docker run --device nvidia.com/gpu=all ...",),
+        role="container_toolkit",
+    ),
+)
+_SYSTEMD = re.compile(
+    r"cgroup[ -]?driver\W{0,4}(?:is |set to )?systemd|native\.cgroupdriver=systemd|"
+    r"SystemdCgroup\W{1,4}true|\bsystemd(?:'s)? cgroup|systemctl daemon-reload",
+    re.IGNORECASE,
+)
+_AT_FIRST = re.compile(
+    r"\bworks?\b[^.;\n]{0,30}\b(?:at first|at (?:the )?start|when (?:the|a) \w{1,12} starts?|"
+    r"again after|until)\b|\b(?:lose|loses|lost|gone|disappears?)\b[^.;\n]{0,40}\bafter\b|"
+    r"\bafter (?:some|a few|several|\d{1,3}) ?(?:time|while|minutes|hours|days)\b",
+    re.IGNORECASE,
+)
 
 
 def _broken_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:

@@ -109,4 +109,48 @@ def _mig_fact(case: Case, matrix: Matrix, uuid: str) -> Evidence:
     return Evidence(f"{cards.label(device, matrix)}: MIG mode is on", device.mig.at)
 
 
-RULES: tuple[Rule, ...] = (mig_without_instances, engine_cannot_use_mig)
+@rule("DEV123", cause="engine-mig-unsupported", severity=Severity.WARNING)
+def several_instances_for_one_process(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Several MIG instances are there, and one process is to use them all.
+
+    What: MIG mode, and notes that tell of several instances and of a process that sees one.
+    Why: CUDA shows a process one MIG instance, the first that is visible; no instance reaches
+        the memory of another.
+    How to fix: one process for each instance, or the whole GPU without MIG.
+    Silent when: MIG is off, or nobody tells of several instances and of one that is seen.
+    Sources: NVIDIA Multi-Instance GPU user guide, application considerations.
+    """
+    found = [d for d in case.need_vendor("nvidia") if d.mig.value and d.mig.value.enabled]
+    if not found:
+        raise NotApplicable("MIG mode is not known to be on")
+    several = next(filter(None, map(_SEVERAL.search, case.facts.notes)), None)
+    one = next(filter(None, map(_ONE_SEEN.search, case.facts.notes)), None)
+    if several is not None and one is not None:
+        yield Fault(
+            message="a process sees one MIG instance, however many there are",
+            evidence=(Evidence(several[0], "notes"), Evidence(one[0], "notes")),
+            remedies=(
+                Remedy("one process for each instance: CUDA_VISIBLE_DEVICES=MIG-..."),
+                Remedy("or the whole GPU without MIG", risk="the GPU is reset"),
+            ),
+            sources=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
+            subject=found[0].id,
+        )
+
+
+_SEVERAL = re.compile(
+    r"\b(?:several|multiple|two|three|four|seven|[2-7]|all)\b[^.;\n]{0,20}\bMIG\b|"
+    r"\bMIG\b[^.;\n]{0,20}\b(?:several|multiple|[2-7]) ?(?:instances|devices|slices)",
+    re.IGNORECASE,
+)
+_ONE_SEEN = re.compile(
+    r"device_count\(\)[^.;\n\d]{0,12}\b1\b|\bonly (?:one|1|the first)\b|"
+    r"\b(?:sees?|finds?|uses?|shows?|counts?) (?:only )?(?:one|1|the first)\b",
+    re.IGNORECASE,
+)
+
+RULES: tuple[Rule, ...] = (
+    mig_without_instances,
+    engine_cannot_use_mig,
+    several_instances_for_one_process,
+)

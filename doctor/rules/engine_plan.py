@@ -85,6 +85,40 @@ def plan_of_other_version(case: Case, matrix: Matrix) -> Iterator[Fault]:
             )
 
 
+@rule("ENG203", cause="engine-plan-mismatch", severity=Severity.ERROR)
+def plan_of_other_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A serialized TensorRT engine was built on another operating system or processor.
+
+    What: the system or platform that is told of the plan against that of the host.
+    Why: a plan runs on the platform it was built on; hardware compatibility widens the cards
+        only. Since TensorRT 10 one can be built on Linux for Windows, if asked for.
+    How to fix: build the engine again on the platform that will serve it.
+    Silent when: the platform of the plan or of the host is not known, or the plan was built for
+        another platform on purpose.
+    Sources: NVIDIA TensorRT support matrix, engine portability.
+    """
+    plan = _plan(case)
+    told = " ".join(plan.get(key, "") for key in ("os", "system", "platform")).lower()
+    built = next((name for words, name in _SYSTEMS if any(w in told for w in words)), "")
+    if not built or plan.get("runtime_platform"):
+        raise NotApplicable("nothing tells of the plan's system, or it is made for another")
+    system = case.facts.host.os.known("host.os").id
+    here = system if system in ("windows", "macos") else "linux"
+    if built != here:
+        yield Fault(
+            f"the plan was built on {built}, and this is {here}",
+            evidence=(_plan_evidence(case, told.strip()), Evidence(here, case.facts.host.os.at)),
+            remedies=(Remedy("build the engine again on this system", ("trtexec --onnx=...",)),),
+            sources=(_PORTABILITY,),
+        )
+
+
+_SYSTEMS = ((("windows",), "windows"), (("linux", "ubuntu", "debian", "rhel"), "linux"))
+_PORTABILITY = (
+    "https://docs.nvidia.com/deeplearning/tensorrt/10.16.1/getting-started/support-matrix.html"
+)
+
+
 def _of_card(plan: dict[str, str], matrix: Matrix) -> str:
     """The capability of the card that the plan says it was built on; "" if it names none."""
     name = next((plan[key] for key in ("gpu", "device", "card", "built_on") if plan.get(key)), "")
@@ -132,4 +166,4 @@ def _in_image(case: Case, matrix: Matrix, name: str) -> Version | None:
     return Version.maybe(row.extra.get("version" if name == row.engine else name))
 
 
-RULES = (plan_for_other_card, plan_of_other_version)
+RULES = (plan_for_other_card, plan_of_other_version, plan_of_other_system)

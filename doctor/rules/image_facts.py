@@ -127,7 +127,7 @@ def requirement(scope: Scope, matrix: Matrix) -> tuple[str, Evidence, tuple[str,
     rows = matrix.cuda.image_requirements
     row = next((r for r in rows if two_parts(Version(r.cuda)).same_as(wanted) is True), None)
     if row is None:
-        return f"{text} {_REST_UNKNOWN}", found.evidence, found.sources
+        return f"{text} {REST_UNKNOWN}", found.evidence, found.sources
     parts = [
         f"brand={brand},driver>={branch},driver<{branch + 1}"
         for brand in row.brands
@@ -136,7 +136,7 @@ def requirement(scope: Scope, matrix: Matrix) -> tuple[str, Evidence, tuple[str,
     return " ".join([text, *parts]), found.evidence, (*found.sources, *row.source)
 
 
-_REST_UNKNOWN = "brand=?,driver=?"
+REST_UNKNOWN = "brand=?,driver=?"
 
 
 def _is_on_cuda_base(scope: Scope, known: Tagged | None) -> bool:

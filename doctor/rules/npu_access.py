@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
@@ -93,7 +94,7 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
         without /dev/davinci_manager nothing can be opened.
     How to fix: the documented --device and -v options, or Ascend Docker Runtime.
     Silent when: the container's options are not known, or it runs with the Ascend runtime
-        or privileged with its mounts.
+        or privileged with its mounts. A warning where a whole command names none of them.
     Sources: vllm-ascend installation page (row in the matrix); vllm-ascend issue 1440.
     """
     is_ascend(case, matrix)
@@ -112,6 +113,10 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if given.is_known and not given.partial and not given.value and not mounts.is_known:
         yield _lacking(case, [_MANAGER], ())
         return
+    if not mounts.is_known and _is_without_npus(runtime):
+        fault = _lacking(case, [_MANAGER, _DRIVER], ())
+        yield replace(fault, severity=Severity.WARNING)
+        return
     if not mounts.is_known and "--device" not in runtime:
         raise MissingFact("mounts of the container", mounts.missing or Missing.NOT_STATED)
     found = software(matrix, "vllm-ascend", None)
@@ -121,6 +126,21 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
         absent = [w for w in wanted if not _is_held(w, held, mounts.is_known)]
         if absent:
             yield _lacking(case, absent, match.claim.source)
+
+
+def _is_without_npus(runtime: str) -> bool:
+    """A whole command with options of its own, none of which hands over NPUs or their driver.
+
+    Ascend Docker Runtime does both where it is named, or is the default of the engine.
+    """
+    options = set(_OPTION.findall(runtime))
+    is_whole = bool(_RUN.search(runtime)) and bool(options & {"-v", "--volume", "--privileged"})
+    return is_whole and not _HANDED.search(runtime)
+
+
+_RUN = re.compile(r"\b(?:docker|podman|nerdctl) run\b")
+_OPTION = re.compile(r"(?<=\s)--?\w[\w-]{0,30}")
+_HANDED = re.compile(r"--device|/Ascend\b|ASCEND_|--runtime|davinci|npu-smi|dcmi|\.\.\.")
 
 
 def _absent_here(case: Case) -> Iterator[Fault]:
