@@ -50,7 +50,8 @@ _NO_GPUS = re.compile(
     r"deploy\.resources|resources\.(?:reservations|limits)|--device[ =]nvidia\.com|"
     r"--runtime[ =]nvidia|/dev/nvidia(?:\d|ctl|\*)?(?![-\w]))"
     r"|/dev/nvidia(?:\d|ctl|\*)? (?:(?:is|are|was|were) )?(?:not|never) (?:been )?"
-    r"(?:passed|there|present|mounted|mapped|bound|visible|shared)",
+    r"(?:passed|there|present|mounted|mapped|bound|visible|shared)"
+    r"|\b(?:container|pod|head|job|task)s? (?:has|have|had|gets?|got) no gpus?\b",
     re.I,
 )
 _NO_DEPLOY = re.compile(

@@ -10,6 +10,7 @@ from doctor.matrix.model import ForwardCompat
 from doctor.rules import cards
 from doctor.rules.cuda_level import effective_library, two_parts
 from doctor.rules.engine import Case
+from doctor.rules.model_facts import environment
 
 # NVML's brand numbers (nvmlBrandType_t) that stand for a product class of the matrix.
 _BRAND_OF_CLASS = {"geforce": 5, "titan": 6}
@@ -130,5 +131,16 @@ def may_be_active(case: Case, runtime: Version, matrix: Matrix) -> bool:
     card and branch allow it.
     """
     seen = effective_library(case) is not None or case.facts.nvidia.cuda_driver_api.is_known
-    inside = case.scope.kind in _CONTAINERS
+    inside = case.scope.kind in _CONTAINERS and not _is_switched_off(case, matrix)
     return inside and not seen and eligible(case, runtime, matrix) is True
+
+
+def _is_switched_off(case: Case, matrix: Matrix) -> bool:
+    """Tell whether the engine's own variable leaves the library of its image unused."""
+    env = environment(case)
+    name = case.workload.engine if case.workload is not None else ""
+    switches = (m.claim for m in matrix.claims(matrix.canonical(name) or name, "env-var"))
+    return any(
+        claim.data.get("switches") == "forward-compatibility" and env.get(claim.key) == "0"
+        for claim in switches
+    )

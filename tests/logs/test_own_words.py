@@ -39,6 +39,14 @@ def first(report: dict[str, Any]) -> str:
         ({**TWO, "notes": ["stuck at init with GPUs at 100% utilization"]}, "p2p-or-nccl"),
         ({**TWO, "notes": ["with one GPU it answers, with both it freezes"]}, "p2p-or-nccl"),
         (
+            {
+                "engine": "sglang",
+                "gpus": [{"name": "Jetson Thor"}],
+                "notes": ["Triton cannot compile its kernels"],
+            },
+            "jetson-specific",
+        ),
+        (
             {"engine": "vllm-ascend", "notes": ["triton-ascend 3.2.1 and stock triton are there"]},
             "dependency-conflict",
         ),
@@ -62,6 +70,7 @@ def test_words_and_facts_together_name_a_cause(report: dict[str, Any], cause: st
             "notes": ["it hangs while loading", "one GPU works"],
         },
         {**TWO, "notes": ["joined by PCIe, no NVLink"]},
+        {"engine": "sglang", "gpus": [{"name": "H100"}], "notes": ["Triton cannot compile it"]},
         {"engine": "tensorrt-llm", "notes": ["importing tensorrt_llm hangs"]},
         {"engine": "vllm-ascend", "notes": ["triton-ascend is of 3.2.0"]},
         {**TWO, "notes": ["hangs after hours of requests", "a restart helps"]},
