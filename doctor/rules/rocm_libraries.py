@@ -1,4 +1,4 @@
-"""Do ROCm's own libraries, which programs load from the system, hold code for the card."""
+"""ROCm of the system: libraries that programs load from it, and the compiler that builds take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from doctor.matrix.model import Claim
 from doctor.rules import amd_cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.model_facts import environment
-from doctor.rules.software import engine
+from doctor.rules.software import engine, engine_name, torch_version
 
 _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
@@ -71,6 +71,41 @@ def _targets(case: Case, matrix: Matrix, name: str) -> Claim:
     return claims[0]
 
 
+@rule("CUD909", cause="build-toolchain-missing", severity=Severity.WARNING)
+def flash_attention_built_for_rocm(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """FlashAttention is to be installed beside a torch for ROCm, and no ROCm is known to be here.
+
+    What: the label of torch, the engine, and whether a ROCm release is stated.
+    Why: there is no wheel of it for ROCm. Its build takes ROCm's compiler, which a torch for ROCm
+        does not bring; without one it looks for nvcc.
+    How to fix: install ROCm with its compiler, or a container of AMD; or do without and use the
+        attention of torch.
+    Silent when: ROCm is stated, it runs from an image, or its Triton back end is chosen, which
+        compiles nothing at install.
+    Sources: README of flash-attention, AMD ROCm support.
+    """
+    if engine_name(case, matrix) != _FLASH:
+        raise NotApplicable("the engine is another")
+    torch = torch_version(case)
+    if torch is None or not torch.local.startswith("rocm"):
+        raise NotApplicable("torch is not known to be one for ROCm")
+    inside = case.scope.image.ref or case.scope.kind in ("container", "image")
+    if inside or case.facts.rocm.version.is_known or _TRITON in environment(case):
+        return
+    yield Fault(
+        f"flash-attn has no wheel for torch {torch}: its build needs ROCm's compiler",
+        evidence=(Evidence(f"torch {torch}", case.scope.torch.at),),
+        remedies=(
+            Remedy("install ROCm with its compiler, or use a container of AMD"),
+            Remedy("or do without: torch has an attention of its own (SDPA)"),
+        ),
+        sources=("https://github.com/Dao-AILab/flash-attention#amd-rocm-support",),
+    )
+
+
+_FLASH, _TRITON = "flash-attn", "FLASH_ATTENTION_TRITON_AMD_ENABLE"
+
+
 def _posed(case: Case) -> str:
     value = environment(case).get(_OVERRIDE, "")
     return amd_cards.override(value) if value else ""
@@ -83,4 +118,4 @@ def _relative(matrix: Matrix, gfx: str, listed: list[str]) -> tuple[Remedy, ...]
     return tuple(Remedy(f"or let it pose as {name} by {_OVERRIDE}") for name in near)
 
 
-RULES: tuple[Rule, ...] = (rocblas_without_target,)
+RULES: tuple[Rule, ...] = (rocblas_without_target, flash_attention_built_for_rocm)
