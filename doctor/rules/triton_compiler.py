@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import Version
@@ -9,7 +10,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.model_facts import environment
+from doctor.rules.model_facts import argument, environment
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import engine_name, software, torch_version
 
@@ -25,7 +26,7 @@ def triton_of_torch_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         Value 'sm_121a' is not defined for option 'gpu-name'".
     How to fix: name the ptxas of a newer CUDA toolkit in TRITON_PTXAS_PATH, or a newer torch.
     Silent when: that variable is set, Triton is stated by itself, or the engine is none of torch
-        alone: others bring their own way.
+        alone: others bring their own way. A note where nobody tells of Triton or torch.compile.
     Sources: ptxas inside the wheels of Triton (rows in the matrix); triton-lang/triton issue 8539.
     """
     if engine_name(case, matrix) != "torch" or _PATH in environment(case):
@@ -50,7 +51,17 @@ def triton_of_torch_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     remedies=(Remedy(match.claim.remedy),),
                     sources=match.claim.source,
                     subject=device.id,
+                    severity=None if _compiles(case) else Severity.INFO,
                 )
+
+
+def _compiles(case: Case) -> bool:
+    """Somebody tells of Triton or torch.compile; much that runs on torch needs neither."""
+    asked = str(argument(case, "torch_compile")[0] or "").lower() not in ("", "false")
+    return asked or any(map(_COMPILED.search, case.facts.notes))
+
+
+_COMPILED = re.compile(r"\btorch\.compile\b|\btriton\b|\binductor\b", re.IGNORECASE)
 
 
 RULES: tuple[Rule, ...] = (triton_of_torch_before_card,)
