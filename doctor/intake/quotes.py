@@ -42,6 +42,12 @@ _COMMAND = re.compile(
     r"pacman|git|cmake|make|export|docker run|python3? -m) )[\w/.=:-]",
     re.IGNORECASE,
 )
+# A sentence whose subject is a command: "pip install x brings torch 2.5".
+_OF_COMMAND = re.compile(
+    r"\binstall (?:\S{1,60} ){1,4}(?:brings|brought|pulls|pulled|replaces|replaced|upgrades|"
+    r"upgraded|downgrades|downgraded) ",
+    re.IGNORECASE,
+)
 _BUILD = re.compile(
     r"\b(?:buil[dt]|builds|building|compil(?:es?|ed|ing)|install(?:ed|ing)?) (?:\S{1,30} ){0,3}"
     r"(?:from|out of) (?:the )?(?:source|checkout|git)\b|\bsource build\b|"
@@ -105,7 +111,7 @@ def quoted(notes: tuple[str, ...]) -> Iterator[Facts]:
     for note in notes:
         if "\n" in note.strip():
             yield from _read(note, _BLOCKS)
-    said = [line for line in lines if not _COMMAND.match(line)]
+    said = [line for line in lines if not _COMMAND.match(line) or _OF_COMMAND.search(line)]
     if said:
         yield Facts(logs=(LogText("\n".join(said), prose=True),))
 

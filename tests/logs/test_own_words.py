@@ -47,6 +47,10 @@ def first(report: dict[str, Any]) -> str:
             "jetson-specific",
         ),
         (
+            {"engine": "lmdeploy", "notes": ["pip install lmdeploy replaced torch"]},
+            "torch-pin-mismatch",
+        ),
+        (
             {"engine": "vllm-ascend", "notes": ["triton-ascend 3.2.1 and stock triton are there"]},
             "dependency-conflict",
         ),
