@@ -38,6 +38,7 @@ from doctor.matrix.compile import read_yaml
 from doctor.matrix.query import Matrix
 from doctor.rules import (
     cuda_code,
+    driver_dropped,
     driver_fabric,
     driver_floor,
     driver_match,
@@ -47,6 +48,7 @@ from doctor.rules.engine import Case, run_rule
 
 DATA = Path(__file__).parent.parent / "data"
 RULES = (
+    *driver_dropped.RULES,
     *driver_floor.RULES,
     *driver_match.RULES,
     *driver_modules.RULES,
