@@ -245,7 +245,9 @@ def with_log(
         is_told = suspicion.remark or suspicion.prose
         severity = chosen.severity if is_told else Severity.ERROR
         first = replace(chosen, evidence=(*chosen.evidence, evidence), severity=severity)
-        return (first, *(f for f in found if f is not chosen))
+        # What a person says does not put a warning before an error that facts show.
+        ahead = errors if suspicion.prose and chosen not in errors else []
+        return (*ahead, first, *(f for f in found if f is not chosen and f not in ahead))
     spoken = _spoken(suspicion, evidence, matrix, rules)
     if spoken is None:
         return found

@@ -84,3 +84,9 @@ def test_words_and_facts_together_name_a_cause(report: dict[str, Any], cause: st
 )
 def test_words_without_the_facts_decide_nothing(report: dict[str, Any]) -> None:
     assert first(report) == ""
+
+
+def test_words_put_no_warning_before_an_error_by_facts() -> None:
+    packages = {"vllm-ascend": "0.9.2rc1", "torch": "2.7.1"}
+    report = {"engine": "vllm-ascend", "packages": packages, "notes": ["torch-npu is not found"]}
+    assert first(report) == "torch-pin-mismatch"
