@@ -127,10 +127,12 @@ class Placement(Row, frozen=True, kw_only=True):
     take whole attention heads; `whole_groups`, `whole_blocks`: and whole groups or blocks of
     one scale. `default_bits` are the bits a weight of models named without a format, 0 if unknown.
     `copies` multiply with the ranks of one copy of the model to the devices that are needed.
+    `packages` beside another engine make it place weights like this one.
     """
 
     engine: str
     holds: str
+    packages: tuple[str, ...] = ()
     one_by_default: bool = False
     splits_heads: bool = False
     whole_groups: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from doctor.matrix import Matrix
 from doctor.matrix.memory import Placement
 from doctor.rules.engine import Case, NotApplicable
@@ -11,7 +13,10 @@ from doctor.rules.software import engine_name
 def placement(case: Case, matrix: Matrix) -> Placement:
     """The row of the engine; `NotApplicable` where none says how it places weights."""
     name = engine_name(case, matrix)
-    found = next((row for row in matrix.memory.placements if row.engine == name), None)
+    rows = matrix.memory.placements
+    beside = (row for row in rows if row.packages and case.scope.package(*row.packages))
+    named = (row for row in rows if row.engine == name)
+    found = next(chain(beside, named), None)
     if found is None:
         raise NotApplicable(f"nothing is known of where {name} puts weights")
     return found

@@ -27,6 +27,7 @@ from doctor.rules.software import (
 WHEELS_ONLY = ("torch", "vllm-flash-attn", "numba")
 # What programs on an engine pin: it has a source archive, whose build nobody means.
 _PINNED = (*WHEELS_ONLY, "vllm")
+_ONE = Version("1.0").low
 
 
 def need_installing(case: Case, found: Software) -> None:
@@ -72,7 +73,8 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
         older one without a word, or say that no distribution matches.
     How to fix: an environment with a Python inside the range; or the newest release of
         the engine that still allows this Python.
-    Silent when: the engine is no Python package, or its releases state no range.
+    Silent when: the engine is no Python package, or its releases state no range; or no version
+        is stated and releases from before those that are listed may take it.
     Sources: METADATA of the wheels (rows in the matrix); PEP 345.
     """
     found = engine(case, matrix)
@@ -85,6 +87,8 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable(f"{found.name} states no Python range")
     python = _python(case)
     answers = {allows(spec, python.version) for spec, _ in ranges}
+    if _may_be_before_the_list(found, python):
+        raise found.unknown()
     if answers == {False}:
         spec, sources = ranges[0]
         yield Fault(
@@ -98,6 +102,17 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _newer_excluded(case, found, python, ranges[0])
     elif answers != {True} or found.beyond:
         raise found.unknown()
+
+
+def _may_be_before_the_list(found: Software, python: PythonInfo) -> bool:
+    """No version is stated, and releases older than the matrix lists took Pythons as old as this.
+
+    A list that begins below 1.0 has nearly all releases.
+    """
+    if found.version is not None or not found.rows or Version(found.rows[-1].version).low < _ONE:
+        return False
+    listed = [Version(text) for text in pythons(found.rows[-1]) if not text.endswith("t")]
+    return bool(listed) and all(one.newer_than(python.version) is True for one in listed)
 
 
 def _newer_excluded(
@@ -160,7 +175,7 @@ def no_wheel_for_python(case: Case, matrix: Matrix) -> Iterator[Fault]:
     beside = (installed(case, matrix, name) for name in WHEELS_ONLY[1:])
     subjects = {s.name: s for s in (found, *pinned, *beside) if s is not None}.values()
     for subject in subjects:
-        if not subject.rows or not minor:
+        if not subject.rows or not minor or _may_be_before_the_list(subject, python):
             continue
         if all(lacks_wheel(row, minor) for row in subject.rows):
             yield _no_wheel(case, subject, python)
