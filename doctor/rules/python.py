@@ -27,7 +27,6 @@ from doctor.rules.software import (
 WHEELS_ONLY = ("torch", "vllm-flash-attn", "numba")
 # What programs on an engine pin: it has a source archive, whose build nobody means.
 _PINNED = (*WHEELS_ONLY, "vllm")
-_ONE = Version("1.0").low
 
 
 def need_installing(case: Case, found: Software) -> None:
@@ -107,9 +106,13 @@ def python_out_of_range(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _may_be_before_the_list(found: Software, python: PythonInfo) -> bool:
     """No version is stated, and releases older than the matrix lists took Pythons as old as this.
 
-    A list that begins below 1.0 has nearly all releases.
+    A list that begins before the first major version has nearly all releases.
     """
-    if found.version is not None or not found.rows or Version(found.rows[-1].version).low < _ONE:
+    if (
+        found.version is not None
+        or not found.rows
+        or not Version(found.rows[-1].version).release[0]
+    ):
         return False
     listed = [Version(text) for text in pythons(found.rows[-1]) if not text.endswith("t")]
     return bool(listed) and all(one.newer_than(python.version) is True for one in listed)
