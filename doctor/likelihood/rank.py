@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.matrix.likelihood import Level, LikelihoodDomain, PublicReport
 
@@ -18,9 +18,10 @@ _SPOKEN = 3
 
 @dataclass(frozen=True)
 class Likely:
-    """A cause with its share of the faults, the words that speak for it, and reports like this.
+    """A cause with its share of the faults; of the first also what speaks for it.
 
-    `right` of `reports` unseen reports at this level turned out as the first cause said.
+    `because` are words, `alike` public reports; `right` of `reports` unseen ones at this level
+    turned out so.
     """
 
     cause: str
@@ -46,24 +47,19 @@ def likeliest(
     if shares.pop("") > sound:
         return ()
     total = sum(shares.values())
-    first = sorted(shares, key=lambda cause: -shares[cause])[:_NAMED]
-    level = _level(shares[first[0]] / total, domain)
+    causes = sorted(shares, key=lambda cause: -shares[cause])[:_NAMED]
+    level = _level(shares[causes[0]] / total, domain)
     if level is None:
         return ()
-    return tuple(_likely(cause, shares[cause] / total, words, domain, level) for cause in first)
-
-
-def _likely(
-    cause: str, share: float, words: frozenset[str], domain: LikelihoodDomain, level: Level
-) -> Likely:
-    return Likely(
-        cause,
-        share,
-        because=_because(cause, words, domain),
-        alike=_alike(cause, words, domain),
+    first, *others = (Likely(cause, shares[cause] / total) for cause in causes)
+    told = replace(
+        first,
+        because=_because(first.cause, words, domain),
+        alike=_alike(first.cause, words, domain),
         right=level.right,
         reports=level.reports,
     )
+    return (told, *others)
 
 
 def _tells(word: str) -> bool:
