@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.facts import Device
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.host_room import processes
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import Setting, covering, holds, settings
 from doctor.rules.software import engine
@@ -113,11 +115,13 @@ def _mig_fact(case: Case, matrix: Matrix, uuid: str) -> Evidence:
 def several_instances_for_one_process(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Several MIG instances are there, and one process is to use them all.
 
-    What: MIG mode, and notes that tell of several instances and of a process that sees one.
+    What: MIG mode, and notes that tell of several instances and of a process that sees one; or
+        several instances that somebody lists for a program of torch, of which none is named.
     Why: CUDA shows a process one MIG instance, the first that is visible; no instance reaches
         the memory of another.
     How to fix: one process for each instance, or the whole GPU without MIG.
-    Silent when: MIG is off, or nobody tells of several instances and of one that is seen.
+    Silent when: MIG is off, or nobody tells of several instances; ranks that are asked for are
+        judged by another rule.
     Sources: NVIDIA Multi-Instance GPU user guide, application considerations.
     """
     found = [d for d in case.need_vendor("nvidia") if d.mig.value and d.mig.value.enabled]
@@ -125,17 +129,40 @@ def several_instances_for_one_process(case: Case, matrix: Matrix) -> Iterator[Fa
         raise NotApplicable("MIG mode is not known to be on")
     several = next(filter(None, map(_SEVERAL.search, case.facts.notes)), None)
     one = next(filter(None, map(_ONE_SEEN.search, case.facts.notes)), None)
+    evidence: tuple[Evidence, ...] = ()
     if several is not None and one is not None:
+        evidence = (Evidence(several[0], "notes"), Evidence(one[0], "notes"))
+    elif _are_listed_for_torch(case, found):
+        evidence = (Evidence(f"{len(found)} MIG instances", found[0].mig.at),)
+    if evidence:
         yield Fault(
-            message="a process sees one MIG instance, however many there are",
-            evidence=(Evidence(several[0], "notes"), Evidence(one[0], "notes")),
+            message="a process sees one MIG instance, however many there are: device counts of "
+            "NVML and CUDA differ",
+            evidence=evidence,
             remedies=(
                 Remedy("one process for each instance: CUDA_VISIBLE_DEVICES=MIG-..."),
                 Remedy("or the whole GPU without MIG", risk="the GPU is reset"),
             ),
-            sources=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
+            sources=(
+                "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
+                "https://github.com/pytorch/pytorch/issues/130181",
+            ),
             subject=found[0].id,
         )
+
+
+def _are_listed_for_torch(case: Case, instances: list[Device]) -> bool:
+    """Several are listed in a report, and nothing else; no rank is asked for, none is named."""
+    told = [device for device in instances if device.mig.at.startswith("gpus")]
+    work = case.workload
+    return (
+        len(told) > 1
+        and len(told) == len(case.nvidia_devices)
+        and work is not None
+        and work.engine == "torch"
+        and processes(case) is None
+        and not environment(case).get("CUDA_VISIBLE_DEVICES", "")
+    )
 
 
 _SEVERAL = re.compile(

@@ -82,15 +82,11 @@ def ranks_over_mig_instances(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: CUDA lists one MIG instance to a process, and instances have no peer access:
         tensor or pipeline parallel work cannot run over them.
     How to fix: one instance and one rank, or GPUs without MIG.
-    Silent when: one rank is asked for, or a device without MIG is there. A warning where
-        somebody lists several instances for a program of torch, and names none of them.
+    Silent when: one rank is asked for, or a device without MIG is there.
     Sources: NVIDIA Multi-Instance GPU user guide, application considerations.
     """
     ranks = processes(case)
     named = environment(case).get("CUDA_VISIBLE_DEVICES", "")
-    if ranks is None and not named and _told_instances(case) >= _SEVERAL:
-        yield _one_instance_only(case)
-        return
     if ranks is None or ranks < _SEVERAL:
         raise NotApplicable("one rank, or nothing tells of more")
     devices = case.need_vendor("nvidia")
@@ -102,31 +98,6 @@ def ranks_over_mig_instances(case: Case, matrix: Matrix) -> Iterator[Fault]:
             remedies=(Remedy("use one instance with one rank, or GPUs without MIG"),),
             sources=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
         )
-
-
-def _told_instances(case: Case) -> int:
-    """MIG instances that somebody lists for a program of torch, and no other device."""
-    modes = [device.mig for device in case.nvidia_devices]
-    told = [m for m in modes if m.at.startswith("gpus") and m.value and m.value.enabled]
-    work = case.workload
-    is_torch = work is not None and work.engine == "torch"
-    return len(told) if is_torch and len(told) == len(modes) else 0
-
-
-def _one_instance_only(case: Case) -> Fault:
-    """Several instances beside one program, of which CUDA lists the first alone."""
-    mode = case.nvidia_devices[0].mig
-    return Fault(
-        message=f"{len(case.nvidia_devices)} MIG instances are listed, and CUDA shows one to a "
-        "process: device counts of NVML and CUDA differ",
-        evidence=(Evidence("MIG mode is on", mode.at),),
-        remedies=(Remedy("one process to an instance: CUDA_VISIBLE_DEVICES=MIG-..."),),
-        sources=(
-            "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
-            "https://github.com/pytorch/pytorch/issues/130181",
-        ),
-        severity=Severity.WARNING,
-    )
 
 
 RULES = (no_device_for_engine, ranks_over_mig_instances)

@@ -73,10 +73,7 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if spec and admits(spec, torch) is False and not _fits_too(matrix, package, spec, torch):
             yield Fault(
                 f"{_named(package)} was built for torch{spec}; {torch} is here",
-                evidence=(
-                    Evidence(_named(package), package.location),
-                    Evidence(f"torch {torch}", case.scope.torch.at),
-                ),
+                evidence=_both(case, package, torch),
                 remedies=(_reinstall(package.name, torch),),
                 sources=sources,
                 severity=Severity.WARNING if _is_patch(spec, torch) else None,
@@ -119,16 +116,19 @@ def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> 
             )
 
 
+def _both(case: Case, package: Package, torch: Version) -> tuple[Evidence, Evidence]:
+    """The package and the torch that do not go together."""
+    here = Evidence(f"torch {torch}", case.scope.torch.at)
+    return Evidence(_named(package), package.location), here
+
+
 def _other_build(case: Case, package: Package, torch: Version) -> Iterator[Fault]:
     """Built against a torch for the GPU and used with one for the CPU, or the other way round."""
     stated = case.scope.built_for.get(package.name, "").lower().partition("+")[2]
     if stated and torch.local and is_without_cuda(stated) != is_without_cuda(torch.local):
         yield Fault(
             f"{_named(package)} was built for a torch +{stated}; {torch} is here",
-            evidence=(
-                Evidence(_named(package), package.location),
-                Evidence(f"torch {torch}", case.scope.torch.at),
-            ),
+            evidence=_both(case, package, torch),
             remedies=(_reinstall(package.name, torch),),
         )
 
