@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -50,6 +52,18 @@ class Site:
     def __exit__(self, *_error: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def answer_raw(connection: socket.socket, *parts: bytes) -> None:
+    """Read what is asked and send these bytes, whatever they are.
+
+    A client that has heard enough hangs up: how far this came then depends on the moment, and is no
+    fault of the server.
+    """
+    with suppress(ConnectionError):
+        connection.recv(65536)
+        for part in parts:
+            connection.sendall(part)
 
 
 class _Handler(BaseHTTPRequestHandler):

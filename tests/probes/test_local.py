@@ -13,6 +13,7 @@ import pytest
 
 from doctor.facts import Missing
 from doctor.probes.local import LocalHost
+from tests.web import answer_raw
 
 HOST = LocalHost()
 
@@ -179,8 +180,7 @@ class _Daemon:
     def _serve(self) -> None:
         connection, _ = self.server.accept()
         with connection:
-            connection.recv(1 << 16)
-            connection.sendall(self.answer)
+            answer_raw(connection, self.answer)
             if self.hang:
                 self.done.wait(5)
 

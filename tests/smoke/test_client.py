@@ -19,6 +19,7 @@ from doctor.smoke.calls import CallFault, Request, Trouble, Usage, error_text, r
 from doctor.smoke.client import Answer, Client
 from doctor.smoke.metrics import parse_metrics, pick
 from doctor.smoke.secret import Secret
+from tests.web import answer_raw
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
@@ -133,13 +134,20 @@ def answering(*parts: bytes) -> Iterator[str]:
                 except OSError:
                     return
                 with connection:
-                    connection.recv(65536)
-                    for part in parts:
-                        connection.sendall(part)
+                    answer_raw(connection, *parts)
 
         threading.Thread(target=serve, daemon=True).start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_server_outlives_a_client_that_hangs_up() -> None:
+    """Even where the client went before all was sent: its own test judges what it heard."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        theirs.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        theirs.close()
+        answer_raw(ours, b"x" * (8 << 20), b"more")
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
