@@ -60,6 +60,7 @@ def _host(facts: Facts) -> Iterator[str]:
     for name, reading in (("arch", host.arch), ("platform", host.platform)):
         if reading.value:
             yield f"{name} {reading.value}"
+    yield from (f"cpu lacks {flag}" for flag in host.cpu.lacks.value or ())
     yield from _absent(host.absent)
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 
 from doctor.matrix.likelihood import Level, LikelihoodDomain, PublicReport
 
-# What is stated must be more than an engine.
-_FEWEST = 3
 _NAMED = 3
 _ALIKE = 2
 _SPOKEN = 3
@@ -38,10 +36,10 @@ def likeliest(
     """The causes that such reports mostly have, likeliest first.
 
     None if more than a share `sound` of such reports come from hosts on which nothing of the
-    environment was wrong, if hardly anything is stated, or if the first cause is so unclear that
+    environment was wrong, if nothing but an engine is stated, or if the first cause is so unclear that
     it was never measured.
     """
-    if sum(_tells(word) for word in words) < _FEWEST:
+    if all(word.startswith("engine ") for word in words):
         return ()
     shares = dict(zip(domain.causes, _softmax(_scores(words, domain)), strict=True))
     if shares.pop("") > sound:

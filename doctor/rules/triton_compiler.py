@@ -1,4 +1,4 @@
-"""Can the Triton that torch brings compile for the card."""
+"""Can the Triton that is installed, or that torch brings, compile for the card."""
 
 from __future__ import annotations
 
@@ -18,45 +18,62 @@ _PATH = "TRITON_PTXAS_PATH"
 
 
 @rule("PYE308", cause="build-toolchain-missing", severity=Severity.WARNING)
-def triton_of_torch_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The Triton that this torch pins carries an assembler from before the card.
+def triton_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The Triton here, or the one that this torch pins, carries an assembler from before the card.
 
-    What: the Triton that the torch release pins, against the cards that its ptxas knows.
+    What: Triton as stated, else the one that the torch release pins, against the cards that its
+        ptxas knows.
     Why: torch itself runs, and the first kernel of Triton or torch.compile ends in "ptxas fatal:
         Value 'sm_121a' is not defined for option 'gpu-name'".
     How to fix: name the ptxas of a newer CUDA toolkit in TRITON_PTXAS_PATH, or a newer torch.
-    Silent when: that variable is set, Triton is stated by itself, or the engine is none of torch
-        alone: others bring their own way. A note where nobody tells of Triton or torch.compile.
+    Silent when: that variable is set, or another engine than torch does not state its Triton:
+        such bring their own way. A note where torch is used and nobody tells of Triton or
+        torch.compile, and in an image, which may name a ptxas.
     Sources: ptxas inside the wheels of Triton (rows in the matrix); triton-lang/triton issue 8539.
     """
-    if engine_name(case, matrix) != "torch" or _PATH in environment(case):
-        raise NotApplicable("not torch by itself, or the assembler is chosen")
-    torch = torch_version(case)
-    row = matrix.release("torch", Version(torch.public)) if torch is not None else None
-    pin = row.pins.get("triton", "") if row is not None else ""
-    if not pin.startswith("==") or case.scope.package("triton") is not None:
-        raise NotApplicable("the Triton that torch brings is not known, or is stated")
-    found = software(matrix, "triton", Version(pin.removeprefix("==")))
+    if _PATH in environment(case):
+        raise NotApplicable("the assembler is chosen")
+    version, told = _triton(case, matrix)
+    found = software(matrix, "triton", version)
     for setting in settings(case, matrix):
         for match in applicable(matrix, found, "capability-unsupported", setting):
             device = setting.device
             if device is not None:
                 yield Fault(
-                    f"torch {torch} brings Triton {found.version}, which cannot compile for "
-                    f"{cards.label(device, matrix)}: {match.claim.text}",
-                    evidence=(
-                        cards.evidence(device, matrix),
-                        Evidence(f"torch {torch}", case.scope.torch.at),
-                    ),
+                    f"{told} cannot compile for {cards.label(device, matrix)}: {match.claim.text}",
+                    evidence=(cards.evidence(device, matrix), Evidence(*_holder(case, version))),
                     remedies=(Remedy(match.claim.remedy),),
                     sources=match.claim.source,
                     subject=device.id,
-                    severity=None if _compiles(case) else Severity.INFO,
+                    severity=None if _compiles(case, matrix) else Severity.INFO,
                 )
 
 
-def _compiles(case: Case) -> bool:
-    """Somebody tells of Triton or torch.compile; much that runs on torch needs neither."""
+def _triton(case: Case, matrix: Matrix) -> tuple[Version, str]:
+    """The Triton that compiles here, and how to speak of it."""
+    stated = case.scope.package("triton")
+    if stated is not None and stated.version is not None:
+        return stated.version, f"Triton {stated.version}"
+    torch = torch_version(case)
+    row = matrix.release("torch", Version(torch.public)) if torch is not None else None
+    pin = row.pins.get("triton", "") if row is not None else ""
+    if engine_name(case, matrix) != "torch" or not pin.startswith("=="):
+        raise NotApplicable("the Triton that compiles here is not known")
+    version = Version(pin.removeprefix("=="))
+    return version, f"torch {torch} brings Triton {version}, which"
+
+
+def _holder(case: Case, version: Version) -> tuple[str, str]:
+    """What names the Triton, and where that was read."""
+    if case.scope.package("triton") is not None:
+        return f"triton {version}", case.scope.packages.at
+    return f"torch {torch_version(case)}", case.scope.torch.at
+
+
+def _compiles(case: Case, matrix: Matrix) -> bool:
+    """Tell whether Triton is used: an engine uses it, much that runs on torch does not."""
+    if engine_name(case, matrix) != "torch":
+        return not case.scope.image.ref
     asked = str(argument(case, "torch_compile")[0] or "").lower() not in ("", "false")
     return asked or any(map(_COMPILED.search, case.facts.notes))
 
@@ -64,4 +81,4 @@ def _compiles(case: Case) -> bool:
 _COMPILED = re.compile(r"\btorch\.compile\b|\btriton\b|\binductor\b", re.IGNORECASE)
 
 
-RULES: tuple[Rule, ...] = (triton_of_torch_before_card,)
+RULES: tuple[Rule, ...] = (triton_before_card,)

@@ -50,10 +50,14 @@ def test_that_a_thing_is_stated_weighs_and_is_no_reason_to_print() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [frozenset(), frozenset({"engine x"}), frozenset({"stated driver"})]
+    "words", [frozenset(), frozenset({"engine x"}), frozenset({"engine x", "engine x 0.8"})]
 )
-def test_hardly_anything_stated_names_nothing(words: frozenset[str]) -> None:
+def test_an_engine_alone_names_nothing(words: frozenset[str]) -> None:
     assert likeliest(words, DOMAIN) == ()
+
+
+def test_one_thing_beside_the_engine_is_enough() -> None:
+    assert likeliest(frozenset({"engine x", "card y"}), DOMAIN)[0].cause == "a"
 
 
 def test_hosts_that_are_mostly_sound_have_no_fault() -> None:
