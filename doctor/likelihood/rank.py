@@ -36,8 +36,8 @@ def likeliest(
     """The causes that such reports mostly have, likeliest first.
 
     None if more than a share `sound` of such reports come from hosts on which nothing of the
-    environment was wrong, if nothing but an engine is stated, or if the first cause is so unclear that
-    it was never measured.
+    environment was wrong, if nothing but an engine is stated, or if the first cause is so
+    unclear that it was never measured.
     """
     if all(word.startswith("engine ") for word in words):
         return ()
