@@ -30,8 +30,8 @@ def model_unknown_to_backend(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: an engine of two back ends has a registry for each; it goes on with the other one,
         which is slower and may not have the quantization, or stops.
     How to fix: the back end that has the model, or the first release whose back end does.
-    Silent when: no back end is asked for, no registry of it was read, or architecture or version
-        are not known.
+    Silent when: no back end is asked for, no registry of it was read, or the architecture is not
+        known; where the version is not, unless most releases that serve the model lack it there.
     Sources: registries of the back ends of every release (rows in the matrix).
     """
     found, backend = engine(case, matrix), fold(str(argument(case, "backend")[0] or ""))
@@ -51,10 +51,31 @@ def model_unknown_to_backend(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not names:
         raise MissingFact("model architecture", Missing.NOT_STATED)
     claims = [match.claim for match in matrix.claims(found.name, kind)]
-    first = _first_after(claims, names, found)
+    if _mostly_lacks(matrix, found, claims, names):
+        first: str | None = " in most of the releases that serve it; the version is not known"
+    else:
+        first = _first_after(claims, names, found)
     if first is not None:
         told = f"{backend} of {found.label} does not know {names[0]}{first}"
         yield Fault(told, (found.evidence, at), (remedy,), claims[-1].source)
+
+
+def _mostly_lacks(
+    matrix: Matrix, found: Software, claims: list[Claim], names: list[str]
+) -> bool:
+    """Of an unknown version: most releases that serve the model have it in another back end."""
+    if found.version is not None:
+        return False
+    everywhere = [match.claim for match in matrix.claims(found.name, "model")]
+    serving = [v for v in found.versions if _is_listed(everywhere, names, v)]
+    having = [v for v in serving if _is_listed(claims, names, v)]
+    return bool(having) and 2 * len(having) < len(serving)
+
+
+def _is_listed(claims: Iterable[Claim], names: list[str], version: Version) -> bool:
+    wanted = {squeezed(name) for name in names}
+    mine = (c for c in claims if squeezed(c.key) in wanted and c.value != "unsupported")
+    return any(covers(claim, version) is not False for claim in mine)
 
 
 @rule("ENG403", cause="model-not-supported-by-version", severity=Severity.WARNING)
@@ -111,10 +132,11 @@ def variant_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for found, match in pairs:
         claim = match.claim
         command = f"uv pip install '{found.name}>={claim.until}'"
+        newer = Remedy(f"{claim.until} or newer", (command,))
         yield Fault(
             f"{found.label} and {model_name(case)}: {claim.text}",
             evidence=(found.evidence, Evidence(f"model {model_name(case)}")),
-            remedies=(Remedy(f"{claim.until} or newer", (command,)),),
+            remedies=(Remedy(claim.remedy) if claim.remedy else newer,),
             sources=claim.source,
         )
         return
@@ -143,7 +165,7 @@ def _first_after(claims: Iterable[Claim], names: list[str], found: Software) -> 
         raise found.unknown()
     wanted = {squeezed(name) for name in names}
     mine = [c for c in claims if squeezed(c.key) in wanted and c.value != "unsupported"]
-    answers = [any(covers(c, v) is not False for c in mine) for v in found.versions]
+    answers = [_is_listed(mine, names, version) for version in found.versions]
     if not any(answers) and (answers or not mine):
         later = next((c.since for c in mine if c.since), "")
         return f"; {later} is the first that does" if later and found.version else ""

@@ -11,6 +11,7 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.engine_features import provider, refusal
+from doctor.rules.model_blocks import block_side
 from doctor.rules.model_facts import argument, known_model, model_name, quantization_of
 from doctor.rules.settings import (
     Judgement,
@@ -35,6 +36,7 @@ _INT8 = re.compile(r"[-_. ]w8a8(?=$|[-_. ])", re.IGNORECASE)
 # Words in names of repositories for formats that engines know by another name.
 _METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4",
                    "w8a8": "compressed_tensors", "w4a16": "compressed_tensors"}  # fmt: skip
+_BLOCKS = ("fp8_block", "fp8_block_scales")  # what engines call one scale for a square block
 _PUBLISHED = ("mxfp4", "fp8")  # formats in which models are first published
 _ALLOWED = "allow_deprecated_quantization"
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
@@ -111,8 +113,7 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
             return fold(declared), work.model.at, True
         named = _NAMED.search(model_name(case))
         if named is not None:
-            word = named[1].lower()
-            return _METHOD_OF_WORD.get(word, word), "name of the model", False
+            return _called(case, matrix, named[1].lower()), "name of the model", False
         row = known_model(matrix, model_name(case))
         # A script around torch may convert what it loads.
         is_served = work is not None and work.engine not in ("torch", "transformers")
@@ -121,8 +122,15 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
             raise
         return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
     if _is_format(case, word):
-        return _METHOD_OF_WORD[word], at, False
+        return _called(case, matrix, word), at, False
     return word, at, True
+
+
+def _called(case: Case, matrix: Matrix, word: str) -> str:
+    """The method that a word in a name stands for, as this engine calls it."""
+    method = _METHOD_OF_WORD.get(word, word)
+    claims = matrix.claims(engine(case, matrix).name, "quantization")
+    return method if any(fold(match.claim.key) == method for match in claims) else word
 
 
 def _is_format(case: Case, word: str) -> bool:
@@ -154,8 +162,8 @@ def _schemes(case: Case, matrix: Matrix, method: str) -> list[str]:
     if method == "fp8":
         row = known_model(matrix, model_name(case))
         has_experts = row.experts is not None if row else bool(_ACTIVE.search(model_name(case)))
-        has_blocks = row is not None and row.quant_block is not None
-        return [*(["fp8_experts"] * has_experts), *(["fp8_block"] * has_blocks)]
+        has_blocks = bool(row is not None and row.quant_block) or block_side(case, matrix) > 0
+        return [*(["fp8_experts"] * has_experts), *(_BLOCKS if has_blocks else ())]
     if method != "compressed_tensors":
         return []
     config = (case.workload.model.value or {}) if case.workload else {}

@@ -56,6 +56,12 @@ def cut_blocks(case: Case, matrix: Matrix) -> Blocks | None:
     return Blocks(tuple(_widths(case, row, config)), side, is_sure)
 
 
+def block_side(case: Case, matrix: Matrix) -> int:
+    """The side of the blocks of weights that have one scale, most likely; 0 where unknown."""
+    row = known_model(matrix, model_name(case))
+    return _side(case, matrix, row, language_config(case))[0]
+
+
 def _side(
     case: Case, matrix: Matrix, row: ModelRow | None, config: dict[str, Any]
 ) -> tuple[int, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Device, Missing, MissingFact
 from doctor.findings import Evidence, Remedy
@@ -11,6 +12,7 @@ from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.npu import is_of_scope
 from doctor.rules.npus import ascend_devices, generation, label, words
+from doctor.rules.settings import Setting, holds, settings
 from doctor.rules.software import Software, admits, engine, installed
 
 
@@ -23,7 +25,8 @@ def chip_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: operators are built for the chips of the release; others are refused by
         soc_version or end in a missing operator.
     How to fix: the first release that supports the chip, with the image of that chip.
-    Silent when: the name fits chips of several generations.
+    Silent when: the name fits chips of several generations. A warning where the version is not
+        known and most releases refuse such a model on the chip.
     Sources: vllm-ascend hardware.py, Dockerfiles and threads (rows in the matrix).
     """
     devices = ascend_devices(case)
@@ -32,8 +35,9 @@ def chip_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable(f"the matrix lists no chips for {found.name}")
     if found.version is None and found.name == "vllm-ascend":
         found = _by_vllm(case, matrix, found)
+    setting = settings(case, matrix)[0]
     for device in _distinct(devices):
-        yield from _unsupported(matrix, found, device)
+        yield from _unsupported(matrix, found, device, setting)
 
 
 def _distinct(devices: tuple[Device, ...]) -> list[Device]:
@@ -50,19 +54,23 @@ def _by_vllm(case: Case, matrix: Matrix, found: Software) -> Software:
     return Software(found.name, None, tuple(rows) or found.rows, at=found.at)
 
 
-def _unsupported(matrix: Matrix, found: Software, device: Device) -> Iterator[Fault]:
+def _unsupported(
+    matrix: Matrix, found: Software, device: Device, setting: Setting
+) -> Iterator[Fault]:
     mine = words(device, matrix)
     if not mine:
         raise MissingFact("SoC name", Missing.NOT_STATED, device.name.at)
     refusing = [m for m in matrix.claims(found.name, "npu") if m.claim.value == "unsupported"]
     for match in refusing:
-        if match.claim.key not in mine:
+        if match.claim.key not in mine or not holds(match.claim, setting):
             continue
         answers = [covers(match.claim, version) for version in found.versions]
         if not answers and (match.claim.since or match.claim.until):
             raise found.unknown()
         if all(answers):
             yield _chip_fault(found, device, match)
+        elif match.claim.when and 2 * answers.count(True) > len(answers):
+            yield replace(_chip_fault(found, device, match), severity=Severity.WARNING)
         elif any(answers):
             raise found.unknown()
 
