@@ -37,6 +37,7 @@ _INT8 = re.compile(r"[-_. ]w8a8(?=$|[-_. ])", re.IGNORECASE)
 _METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4",
                    "w8a8": "compressed_tensors", "w4a16": "compressed_tensors"}  # fmt: skip
 _BLOCKS = ("fp8_block", "fp8_block_scales")  # what engines call one scale for a square block
+_SERVED = ("supported", "experimental")  # chips, by the matrix
 _PUBLISHED = ("mxfp4", "fp8")  # formats in which models are first published
 _ALLOWED = "allow_deprecated_quantization"
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
@@ -85,7 +86,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
         results = [(n, judge(matrix, found, "quantization", n, setting)) for n in names]
-        for name, result in results:
+        for name, result in [(n, _by_most_chips(matrix, found, n, setting, r)) for n, r in results]:
             fault = refusal(matrix, found, setting, result, f"quantization {name}")
             if not is_sure and result.refused and result.refused.claim.value == "removed":
                 continue  # a word in a name is not the engine's name of a method
@@ -93,13 +94,27 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 continue
             if fault is not None and not _has_plugin(case, result):
                 seen = (*fault.evidence, Evidence(f"quantization {name}", at))
-                keep = is_sure or fault.severity is Severity.INFO
+                is_chip_known = setting.vendor != "ascend" or bool(setting.soc)
+                keep = (is_sure and is_chip_known) or fault.severity is Severity.INFO
                 severity = fault.severity if keep else Severity.WARNING
                 yield replace(fault, evidence=seen, severity=severity)
                 return
         need(results[0][1], f"quantization {method} of {found.name}")
 
     yield from judged(case, matrix, decide, provider(case, matrix, "quantization", method))
+
+
+def _by_most_chips(
+    matrix: Matrix, found: Software, name: str, setting: Setting, result: Judgement
+) -> Judgement:
+    """Of an Ascend chip that is not named: what most chips that the engine serves say."""
+    if not result.open or setting.vendor != "ascend" or setting.soc:
+        return result
+    served = {row.generation for row in matrix.npus if row.engines.get(found.name) in _SERVED}
+    chips = [replace(setting, soc=frozenset({generation})) for generation in sorted(served)]
+    answers = [judge(matrix, found, "quantization", name, chip) for chip in chips]
+    refusing = [answer for answer in answers if answer.refused is not None]
+    return refusing[0] if 2 * len(refusing) > len(answers) else result
 
 
 def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:

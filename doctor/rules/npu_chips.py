@@ -60,19 +60,21 @@ def _unsupported(
     mine = words(device, matrix)
     if not mine:
         raise MissingFact("SoC name", Missing.NOT_STATED, device.name.at)
-    refusing = [m for m in matrix.claims(found.name, "npu") if m.claim.value == "unsupported"]
+    claims = [m for m in matrix.claims(found.name, "npu") if m.claim.key in mine]
+    refusing = [m for m in claims if m.claim.value == "unsupported" and holds(m.claim, setting)]
+    is_unknown = False
     for match in refusing:
-        if match.claim.key not in mine or not holds(match.claim, setting):
-            continue
         answers = [covers(match.claim, version) for version in found.versions]
-        if not answers and (match.claim.since or match.claim.until):
-            raise found.unknown()
-        if all(answers):
+        is_ranged = bool(match.claim.since or match.claim.until)
+        if all(answers) and not (is_ranged and not answers):
             yield _chip_fault(found, device, match)
-        elif match.claim.when and 2 * answers.count(True) > len(answers):
+            return
+        if match.claim.when and 2 * answers.count(True) > len(answers):
             yield replace(_chip_fault(found, device, match), severity=Severity.WARNING)
-        elif any(answers):
-            raise found.unknown()
+            return
+        is_unknown = is_unknown or any(answers) or not answers
+    if is_unknown:
+        raise found.unknown()
 
 
 def _chip_fault(found: Software, device: Device, match: ClaimMatch) -> Fault:
