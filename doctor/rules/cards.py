@@ -36,6 +36,16 @@ def capability(device: Device, matrix: Matrix) -> Reading[ComputeCapability]:
     return seen(found, f"matrix, {label(device, matrix)}")
 
 
+def highest_capability(device: Device, matrix: Matrix) -> tuple[ComputeCapability, str]:
+    """The compute capability and how to say it; of several products ("Pascal") their highest."""
+    texts = {row.capability for row in products(device, matrix)}
+    if not capability(device, matrix).is_known and texts and all(texts):
+        highest = max(ComputeCapability.parse(text) for text in texts if text)
+        return highest, f"at most {highest}"
+    known = need_capability(device, matrix)
+    return known, str(known)
+
+
 def need_capability(device: Device, matrix: Matrix) -> ComputeCapability:
     """The compute capability, or `MissingFact`."""
     return capability(device, matrix).known(f"devices.{device.id}.compute_capability")

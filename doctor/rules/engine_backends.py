@@ -60,9 +60,7 @@ def model_unknown_to_backend(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield Fault(told, (found.evidence, at), (remedy,), claims[-1].source)
 
 
-def _mostly_lacks(
-    matrix: Matrix, found: Software, claims: list[Claim], names: list[str]
-) -> bool:
+def _mostly_lacks(matrix: Matrix, found: Software, claims: list[Claim], names: list[str]) -> bool:
     """Of an unknown version: most releases that serve the model have it in another back end."""
     if found.version is not None:
         return False

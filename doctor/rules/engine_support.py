@@ -134,9 +134,9 @@ def _distinct(devices: tuple[Device, ...], matrix: Matrix) -> list[Device]:
 
 def _below(matrix: Matrix, found: Software, device: Device, floors: list[Floor]) -> Iterator[Fault]:
     """An error if every version refuses the card, a warning if the newest ones do."""
-    capability = cards.need_capability(device, matrix)
+    capability, told = cards.highest_capability(device, matrix)
     refusing = [floor for floor in floors if capability < floor.capability]
-    if not refusing:
+    if not refusing and cards.need_capability(device, matrix):
         return
     some = len(refusing) < len(floors)
     if some and (found.version is not None or not capability < floors[0].capability):
@@ -145,7 +145,7 @@ def _below(matrix: Matrix, found: Software, device: Device, floors: list[Floor])
     since = f" from {_first_refusing(floors, capability)} on" if some else ""
     yield Fault(
         f"{found.label}{since} needs compute capability {lowest.capability}; "
-        f"{cards.label(device, matrix)} has {capability}{': ' if lowest.text else ''}{lowest.text}",
+        f"{cards.label(device, matrix)} has {told}{': ' if lowest.text else ''}{lowest.text}",
         evidence=(cards.evidence(device, matrix), found.evidence),
         remedies=(
             *((Remedy(lowest.remedy),) if lowest.remedy else ()),
