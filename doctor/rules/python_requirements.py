@@ -11,11 +11,12 @@ from doctor.facts import Package, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import Claim
+from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.framework import is_of_torch
 from doctor.rules.framework_pins import COMPANIONS
 from doctor.rules.relevance import is_relevant, needed, requirements
-from doctor.rules.settings import applicable, settings
+from doctor.rules.settings import Setting, applicable, holds, settings
 from doctor.rules.software import Software, admits, engine, packages, software
 from doctor.rules.source_tree import next_release
 
@@ -84,7 +85,8 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: a dependency without an upper bound released a change that an older release of
         the engine cannot take.
     How to fix: the version that the finding names.
-    Silent when: one of the two versions is not known well enough to decide.
+    Silent when: one of the two versions is not known well enough to decide. A warning where
+        every release of the engine is broken by the package, or rules it out.
     Sources: threads in which maintainers confirmed the pair (rows in the matrix).
     """
     case.scope.packages.known("packages")
@@ -104,6 +106,30 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
             if admits(match.claim.value, other.version):
                 fault = _known_bad(subject, other, match.claim, match.extrapolated)
                 yield fault if subject.name in mine else replace(fault, severity=Severity.INFO)
+        if subject.name == name and subject.version is None:
+            yield from _refused_by_all(case, matrix, subject, setting)
+
+
+def _refused_by_all(
+    case: Case, matrix: Matrix, subject: Software, setting: Setting
+) -> Iterator[Fault]:
+    """Of an engine of unknown version: every release is broken by the package or rules it out."""
+    claims = [m.claim for m in matrix.claims(subject.name, "known-bad") if holds(m.claim, setting)]
+    for claim in claims:
+        other = case.scope.package(claim.key)
+        if other is None or other.version is None or not other.version.is_exact:
+            continue
+        version, mine = other.version, [c for c in claims if c.key == claim.key]
+        breaking = [c for c in mine if admits(c.value, version)]
+        answers = [
+            any(covers(c, Version(row.version)) for c in breaking)
+            or admits(row.pins.get(other.name, ""), version) is False
+            for row in subject.rows
+        ]
+        if claim in breaking and answers and all(answers):
+            fault = _known_bad(subject, other, claim, "")
+            yield replace(fault, severity=Severity.WARNING)
+            return
 
 
 def _engine_name(case: Case, matrix: Matrix) -> str:

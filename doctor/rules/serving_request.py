@@ -26,6 +26,9 @@ def request_exceeds(
     case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
 ) -> Iterator[Fault]:
     """One request of full length against what weights and overheads leave."""
+    if need.is_measured and need.gib > room[1] * margin(matrix, "nearly-full"):
+        yield _filled_fault(case, matrix, need, room)
+        return
     found = _predicted(case, matrix)
     if found is not None and _leaves_nothing(found):
         what = f"weights and overheads of {found.model.name} leave nothing for the KV cache"
@@ -45,6 +48,19 @@ def request_exceeds(
         return
     if _length_is_told(case):
         yield from _by_arithmetic(case, matrix, need, room)
+
+
+def _filled_fault(case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]) -> Fault:
+    """The engine printed what its weights take, and that is nearly all it may use."""
+    device, share = room
+    return Fault(
+        f"weights take {need.gib:.1f} of the {share:.1f} GiB that the engine may use of "
+        f"{cards.label(device, matrix)}: next to nothing is left for the KV cache",
+        evidence=memory_evidence(case, need, device, share),
+        remedies=(Remedy("share the model among more devices, or use one of fewer bits"),),
+        subject=device.id,
+        severity=Severity.WARNING,
+    )
 
 
 def _by_arithmetic(
