@@ -9,6 +9,11 @@ from functools import cached_property, lru_cache
 from doctor.facts import ComputeCapability
 from doctor.matrix.model import Gpu
 
+# How makers name generations, and words that may stand beside one.
+_GENERATION_TEXT = "fermi kepler maxwell pascal volta turing ampere ada hopper blackwell"
+_GENERATIONS = frozenset(_GENERATION_TEXT.split())
+_BESIDE_TEXT = "architecture arch series family class based era old lovelace"
+_OF_GENERATION = frozenset(_BESIDE_TEXT.split())
 # Words that tell no product from another.
 _NOISE_TEXT = (
     "nvidia corporation geforce tesla grid gpu gpus graphics card vgpu nvgpu tensor core hgx dgx"
@@ -99,7 +104,20 @@ class GpuIndex:
             text = pattern.sub(instead, text)
             found = found or self._as_written(words(text))
         core = None if found else _CORE.search(name[:200].lower())
-        return self._as_written(words(" ".join(filter(None, core.groups())))) if core else found
+        if core:
+            found = self._as_written(words(" ".join(filter(None, core.groups()))))
+        return self._of_generation(words(name), found)
+
+    def _of_generation(self, asked: tuple[str, ...], found: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+        """Of what a name fits, the products of the generation that it tells as well or alone."""
+        named = [word for word in asked if word in _GENERATIONS]
+        if len(named) != 1:
+            return found
+        same = [gpu for gpu in self._gpus if gpu.arch.partition("-")[0] == named[0]]
+        if set(asked) - {*named} - _OF_GENERATION:
+            return tuple(gpu for gpu in found if gpu in same) or found
+        # Modules are of the generation too, and people call them Jetson.
+        return tuple(gpu for gpu in same if not gpu.arch.endswith("-jetson"))
 
     def _as_written(self, asked: tuple[str, ...]) -> tuple[Gpu, ...]:
         exact = self._exact.get(asked)

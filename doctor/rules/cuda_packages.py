@@ -13,7 +13,7 @@ from doctor.rules import builds
 from doctor.rules.cuda_level import two_parts
 from doctor.rules.cuda_system import onnxruntime_beside
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.host_libc import is_built_elsewhere
+from doctor.rules.libc_floors import is_built_elsewhere
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, admits, engine, installed, torch_version

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.facts import Device
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.decide import each, missed
 from doctor.rules.driver_choice import branch_commands, family
+from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 
 _NOT_LOADED = 9  # NVML_ERROR_DRIVER_NOT_LOADED
@@ -61,13 +63,16 @@ def open_module_on_old_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the open modules leave much to a firmware processor (GSP) that cards before
         Turing do not have.
     How to fix: install the proprietary flavour of the same driver version.
-    Silent when: the flavour is proprietary or unknown, or every card has the processor.
+    Silent when: the flavour is proprietary or unknown, or every card has the processor. A
+        warning for cards that the first open drivers served only if a parameter asked for it.
     Sources: NVIDIA driver README, open kernel modules (rows in the matrix).
     """
     devices = cards.desktop_cards(case, matrix)
     nvidia = case.facts.nvidia
     flavour = nvidia.module_flavour.known("nvidia.module_flavour")
     for device in cards.distinct(devices):
+        if flavour == "open":
+            yield from _served_on_request(case, matrix, device)
         if flavour == "open" and cards.shared(device, matrix, "open_modules") == "no":
             yield Fault(
                 message=f"{cards.label(device, matrix)} cannot run on the open kernel modules",
@@ -78,6 +83,27 @@ def open_module_on_old_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(_other_flavour(case, is_open=False),),
                 sources=cards.branch_span(device, matrix).sources,
                 subject=device.id,
+            )
+
+
+def _served_on_request(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
+    """Cards of a class for which the open modules of this driver are no default."""
+    driver = case.facts.nvidia.driver.value
+    if driver is None or cards.shared(device, matrix, "open_modules") == "no":
+        return
+    own = cards.gpu_class(device, matrix)
+    for match in matrix.claims(DRIVER_DOMAIN, "open-module-class", driver):
+        if own and own in match.claim.value.split("|"):
+            yield Fault(
+                f"driver {driver} with {cards.label(device, matrix)}: {match.claim.text}",
+                evidence=(
+                    Evidence("kernel module is open", case.facts.nvidia.module_flavour.at),
+                    cards.evidence(device, matrix),
+                ),
+                remedies=(_other_flavour(case, is_open=False), Remedy(match.claim.remedy)),
+                sources=match.claim.source,
+                subject=device.id,
+                severity=Severity.WARNING,
             )
 
 

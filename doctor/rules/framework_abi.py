@@ -21,6 +21,8 @@ _SHOWN = 3
 # Wheels of release pages say in their label what they are for: "+cu12torch2.8cxx11abiTRUE".
 _LABEL = re.compile(r"torch(\d+\.\d+)(?:\.\d+)?(andhigher)?")
 _TORCH_IN_WORDS = re.compile(r"(?:py)?torch[ =]{1,3}(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE)
+# A torch's version by its own label: 2.3.0+cu121.
+_TORCH_LABEL = re.compile(r"\d+\.\d+\.\d+\+(?:cu\d+|cpu|rocm[\d.]+|xpu)")
 _ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
 EXTENSIONS = (
@@ -138,7 +140,7 @@ def _built_for(
 ) -> tuple[str, tuple[str, ...]]:
     """The torch that a distribution was compiled against as an exact specifier, or ""."""
     stated = case.scope.built_for.get(package.name, "").lower()
-    if stated.startswith("torch"):
+    if stated.startswith("torch") or _TORCH_LABEL.fullmatch(stated):
         version = stated.removeprefix("torch").strip(" =").partition("+")[0]
         return (f"=={version}.*" if Specifier.parse(f"=={version}.*") else "", ())
     local = package.version.local if package.version is not None else ""

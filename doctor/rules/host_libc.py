@@ -6,23 +6,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import Missing, MissingFact, Package, Version
+from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.catalogue import Distro
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.libc_floors import Floor, floors_of_program, floors_of_software
+from doctor.rules.libc_floors import (
+    Floor,
+    floor_of_tags,
+    floors_of_notes,
+    floors_of_program,
+    floors_of_software,
+)
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, engine, packages, software
 
 _SYMBOL = re.compile(r"GLIBC_\d\.\d{1,3}(?:\.\d{1,3})?")
-_BUILT_ON = re.compile(
-    r"\b(?:built|compiled|made|builds?)\b[^.;,\n]{0,25}\b(?:on|for|under|in|against)\s+(?:an?\s)?"
-    r"(Ubuntu|Debian|Fedora|Rocky|RHEL|CentOS|AlmaLinux)(?:\s[A-Z][\w]{0,12})?\s(\d{1,2}(?:\.\d{1,2})?)",
-    re.IGNORECASE,
-)
-_MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
 
 
 @rule("HST101", cause="glibc-too-old", severity=Severity.ERROR, gate=True)
@@ -142,7 +142,7 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
             yield Floor(binary.package or binary.path, needed, fact, is_certain=core)
         return
     for package in case.scope.packages.value or ():
-        floor = _of_tags(package)
+        floor = floor_of_tags(package.tags)
         if floor is not None:
             fact = Evidence(f"{package.name} is tagged {package.tags[0]}", package.location)
             yield Floor(f"{package.name} {package.version or ''}".strip(), floor, fact)
@@ -151,22 +151,7 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
         yield from floors_of_software(case, matrix, found)
         yield from floors_of_program(case, matrix, found)
     yield from _of_others(case, matrix, {found.name for found in main})
-    yield from _of_notes(case, matrix)
-
-
-def is_built_elsewhere(case: Case) -> bool:
-    """Tell whether a note says on which system the thing was built: no release of the project."""
-    return any(_BUILT_ON.search(note) for note in case.facts.notes)
-
-
-def _of_notes(case: Case, matrix: Matrix) -> Iterator[Floor]:
-    """The C library of the system on which, as a note says, something was built."""
-    for note in case.facts.notes:
-        for match in _BUILT_ON.finditer(note):
-            row = matrix.distro(match[1].lower(), match[2])
-            if row is not None and row.glibc:
-                name = f"what was built on {match[1]} {match[2]}"
-                yield Floor(name, Version(row.glibc), Evidence(match[0], "notes"), is_certain=False)
+    yield from floors_of_notes(case, matrix)
 
 
 def _of_others(case: Case, matrix: Matrix, main: set[str]) -> Iterator[Floor]:
@@ -192,13 +177,6 @@ def _spare_libraries(case: Case, matrix: Matrix) -> frozenset[str]:
     claims = covering(matrix, found, "libc") if found is not None else []
     listed = (name for match in claims for name in match.claim.data.get("spare", ()))
     return frozenset(map(str, listed))
-
-
-def _of_tags(package: Package) -> Version | None:
-    """The lowest of the tags' floors: one that fits is enough."""
-    found = [match for tag in package.tags for match in _MANYLINUX.finditer(f"{tag}_")]
-    floors = [Version(f"{match[1]}.{match[2]}") for match in found]
-    return min(floors, key=lambda v: v.low, default=None)
 
 
 def _known_software(case: Case, matrix: Matrix) -> Iterator[Software]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from doctor.facts import Version
@@ -15,6 +15,13 @@ from doctor.rules.settings import covering, holds, settings
 from doctor.rules.software import Software
 
 _SIGNS = re.compile(r"[-_. ]")
+_BUILT_ON = re.compile(
+    r"\b(?:built|compiled|made|builds?)\b[^.;,\n]{0,25}\b(?:on|for|under|in|against)\s+(?:an?\s)?"
+    r"(Ubuntu|Debian|Fedora|Rocky|RHEL|CentOS|AlmaLinux)(?:\s[A-Z][\w]{0,12})?\s(\d{1,2}(?:\.\d{1,2})?)",
+    re.IGNORECASE,
+)
+_MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")
+_WHEEL = re.compile(r"[\w.+-]{1,160}?-(?:manylinux\w{1,40}\.?){1,6}\.?whl\b")
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,40 @@ def floors_of_program(case: Case, matrix: Matrix, found: Software) -> Iterator[F
             fact = Evidence(f"{found.label} is built for glibc {match.claim.value}", found.at)
             needed = Version(match.claim.value)
             yield Floor(found.label, needed, fact, tuple(match.claim.source), is_certain=False)
+
+
+def floor_of_tags(tags: Iterable[str]) -> Version | None:
+    """The lowest floor of platform tags: one that fits is enough."""
+    found = [match for tag in tags for match in _MANYLINUX.finditer(f"{tag}_")]
+    floors = [Version(f"{match[1]}.{match[2]}") for match in found]
+    return min(floors, key=lambda v: v.low, default=None)
+
+
+def is_built_elsewhere(case: Case) -> bool:
+    """Tell whether a note says on which system the thing was built: no release of the project."""
+    return any(_BUILT_ON.search(note) for note in case.facts.notes)
+
+
+def floors_of_notes(case: Case, matrix: Matrix) -> Iterator[Floor]:
+    """What notes tell: the system on which something was built, the wheel that was tried."""
+    for note in case.facts.notes:
+        for match in _BUILT_ON.finditer(note):
+            row = matrix.distro(match[1].lower(), match[2])
+            if row is not None and row.glibc:
+                name = f"what was built on {match[1]} {match[2]}"
+                yield Floor(name, Version(row.glibc), Evidence(match[0], "notes"), is_certain=False)
+    yield from _floor_of_wheels(case)
+
+
+def _floor_of_wheels(case: Case) -> Iterator[Floor]:
+    """The lowest floor of the wheels that notes name; none where one of them has no floor."""
+    named = [match[0] for note in case.facts.notes for match in _WHEEL.finditer(note)]
+    floors = {name: floor_of_tags([name]) for name in named}
+    known = {name: floor for name, floor in floors.items() if floor is not None}
+    if known and len(known) == len(floors):
+        name, floor = min(known.items(), key=lambda pair: pair[1].low)
+        source = ("https://peps.python.org/pep-0600/",)
+        yield Floor(name, floor, Evidence(name, "notes"), source, is_certain=False)
 
 
 def of_program(matrix: Matrix, name: str, kind: str) -> list[ClaimMatch]:

@@ -162,7 +162,8 @@ def engine_not_made_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: the index then has a source archive only, whose build fails, or which installs
         without its compiled kernels; a wheel for Linux is refused.
     How to fix: WSL, a container, or another engine.
-    Silent when: nothing is stated for the engine, or it runs in WSL or a container.
+    Silent when: nothing is stated for the engine, or it runs in WSL or a container. A warning
+        where somebody else keeps builds of that release for the system.
     Sources: documentation and issue threads of the engines (rows in the matrix).
     """
     system = case.facts.host.os.known("host.os")
@@ -175,12 +176,14 @@ def engine_not_made_for_system(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for match, sure in rows:
         claim = match.claim
         if claim.key == system.id and claim.value == "unsupported":
+            # Somebody else keeps builds of these releases, of which an install tells nothing.
+            by_others = claim.data.get("level") == "warning"
             yield Fault(
                 f"{found.label} on {system.pretty or system.id}: {claim.text}",
                 evidence=(found.evidence, Evidence(system.id, case.facts.host.os.at)),
                 remedies=(Remedy(claim.remedy),) if claim.remedy else (),
                 sources=claim.source,
-                severity=None if sure else Severity.WARNING,
+                severity=None if sure and not by_others else Severity.WARNING,
                 extrapolated=match.extrapolated,
             )
             return

@@ -1,0 +1,134 @@
+"""What the command that starts a container asks for, where its engine cannot give that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.container_runtime import GUIDE, TOOLKIT_DOMAIN
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.framework import wants_cpu
+
+_ASKED = re.compile(
+    r"--gpus\b|--runtime[ =]nvidia\b|\bdriver(?: is)?:? ?[\"']?nvidia\b|\bruntime: nvidia\b|"
+    r"--device[ =]nvidia\.com/gpu\b",
+    re.IGNORECASE,
+)
+_GPUS = re.compile(r"--gpus[ =]?[\"']?(?:all|device|\d)?", re.IGNORECASE)
+_CDI = re.compile(r"--device[ =]nvidia\.com/gpu", re.IGNORECASE)
+_PODMAN = re.compile(r"\bpodman\b(?:\s?(?:version|v)?\s?(\d{1,2}\.\d{1,2}(?:\.\d{1,2})?))?", re.I)
+_NODES = re.compile(r"--device[ =]/dev/(?:kfd|dri)\b")
+_KEEPS_GROUPS = re.compile(r"--group-add[ =]keep-groups|run\.oci\.keep_original_groups", re.I)
+_IS_ROOT = re.compile(r"\bsudo podman\b|\brootful\b|--privileged\b", re.I)
+
+
+def _text(case: Case) -> str:
+    """What is told of the container; raises where nothing is."""
+    text = case.scope.runtime.value or ""
+    if not text:
+        raise NotApplicable("nothing is told of a container")
+    return text
+
+
+@rule("CTR106", cause="container-runtime", severity=Severity.ERROR)
+def gpu_asked_of_macos(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A container on macOS is to get an NVIDIA GPU, which engines there cannot hand over.
+
+    What: the operating system against what the command or the compose file asks for.
+    Why: on macOS containers run in a virtual machine without NVIDIA's driver or runtime:
+        "could not select device driver nvidia with capabilities: [[gpu]]".
+    How to fix: leave the request out and run on the CPU, run the engine on macOS itself, where
+        it uses Metal, or use a Linux host.
+    Silent when: the system is another one, or no GPU is asked for.
+    Sources: Docker documentation, GPU support in Docker Desktop.
+    """
+    asked = _ASKED.search(_text(case))
+    system = case.facts.host.os.known("host.os")
+    if asked is not None and system.id == "macos":
+        yield Fault(
+            "a container on macOS is asked to have an NVIDIA GPU, and none can be handed over",
+            evidence=(Evidence(asked[0], case.scope.runtime.at), Evidence("macOS", "os")),
+            remedies=(
+                Remedy("leave the request for a GPU out: the container then runs on the CPU"),
+                Remedy("or run the engine on macOS itself, where it can use Metal"),
+            ),
+            sources=("https://docs.docker.com/desktop/features/gpu/",),
+        )
+
+
+@rule("CTR107", cause="container-runtime", severity=Severity.WARNING)
+def podman_ignores_gpus(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Podman is told --gpus, which it took for years without doing anything.
+
+    What: the options of the command, and the version of Podman, where they are told.
+    Why: the option was there for the sake of Docker's command line only; the container starts
+        and has no device.
+    How to fix: hand the GPUs over through CDI.
+    Silent when: the devices are asked for through CDI as well, or that version of Podman
+        knows the option.
+    Sources: nvidia-container-toolkit issue 126, Podman issue 21156 (claims in the matrix).
+    """
+    text = _text(case)
+    podman, asked = _PODMAN.search(text), _GPUS.search(text)
+    box = case.facts.container_engine.value
+    if podman is None or asked is None or _CDI.search(text) or wants_cpu(case):
+        raise NotApplicable("not Podman, or it is not asked by --gpus alone")
+    known = Version.maybe(podman[1] or "") or (box.version.value if box is not None else None)
+    for match in matrix.claims(TOOLKIT_DOMAIN, "podman-option"):
+        since = Version(match.claim.value)
+        if known is None or known.older_than(since) is True:
+            yield Fault(
+                f"Podman {f'{known} ' if known else ''}before {since} ignores --gpus",
+                evidence=(Evidence(asked[0], case.scope.runtime.at),),
+                remedies=(
+                    Remedy(
+                        "hand the GPUs over through CDI",
+                        (
+                            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+                            "podman run --device nvidia.com/gpu=all ...",
+                        ),
+                        role="container_toolkit",
+                    ),
+                ),
+                sources=(*match.claim.source, GUIDE),
+            )
+
+
+@rule("DEV143", cause="device-permission", severity=Severity.WARNING)
+def rootless_drops_groups(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Rootless Podman gets AMD's device nodes, and its container loses the groups that open them.
+
+    What: the options of the command that starts it, where Podman runs without root.
+    Why: in a rootless container the process has lost the user's supplementary groups, and the
+        group that is added by name is the container's own: "Unable to open /dev/kfd
+        read-write: Permission denied".
+    How to fix: put the user outside into the groups of the nodes, and keep them inside.
+    Silent when: the groups are kept, or Podman runs as root.
+    Sources: Podman's troubleshooting guide, devices in rootless containers.
+    """
+    text = _text(case)
+    box = case.facts.container_engine.known("container_engine")
+    nodes = _NODES.search(text)
+    if nodes is None or box.name != "podman" or box.rootless.known("rootless") is False:
+        raise NotApplicable("not a rootless Podman with AMD's device nodes")
+    if _KEEPS_GROUPS.search(text) is None and _IS_ROOT.search(text) is None:
+        yield Fault(
+            "rootless Podman drops the groups that may open /dev/kfd and /dev/dri",
+            evidence=(Evidence(nodes[0], case.scope.runtime.at), Evidence("rootless", "container")),
+            remedies=(
+                Remedy(
+                    "put the user into the groups of the nodes and keep them in the container",
+                    (
+                        "sudo usermod -aG render,video $USER",
+                        "podman run --group-add keep-groups --device /dev/kfd ...",
+                    ),
+                ),
+            ),
+            sources=("https://github.com/containers/podman/blob/main/troubleshooting.md",),
+        )
+
+
+RULES: tuple[Rule, ...] = (gpu_asked_of_macos, podman_ignores_gpus, rootless_drops_groups)
