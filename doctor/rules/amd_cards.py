@@ -52,7 +52,7 @@ def _of_torch(case: Case, matrix: Matrix) -> Held:
     if torch is not None and torch.is_prerelease:
         return Held()
     if torch is None or not torch.local:
-        return _of_any_torch(matrix, torch)
+        return _of_any_torch(case, matrix, torch)
     if not torch.local.startswith("rocm"):
         return Held()
     beside = software(matrix, "torch", torch, case.scope.torch.at)
@@ -65,9 +65,13 @@ def _of_torch(case: Case, matrix: Matrix) -> Held:
     return Held()
 
 
-def _of_any_torch(matrix: Matrix, torch: Version | None) -> Held:
-    """Targets of all wheels that it may be, where its build is not told."""
-    rows = [match.claim for match in matrix.claims("torch", "gfx", torch, "wheel")]
+def _of_any_torch(case: Case, matrix: Matrix, torch: Version | None) -> Held:
+    """Targets of all wheels that it may be, where its build is not told: for that ROCm, if any."""
+    listed = [match.claim for match in matrix.claims("torch", "gfx", torch, "wheel")]
+    rocm = case.facts.rocm.version.value
+    line = ".".join(map(str, rocm.release[:2])) if rocm is not None else ""
+    setting = Setting(Scope(id="", kind=""), {}, variant=f"rocm{line}")
+    rows = [row for row in listed if line and holds(row, setting)] or listed
     targets = frozenset(target for row in rows for target in row.value.split("|"))
     sources = tuple(dict.fromkeys(source for row in rows for source in row.source))[:3]
     return Held("wheel of torch that is known", targets, sources, of_torch=True, is_any=True)

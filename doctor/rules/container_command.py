@@ -131,4 +131,43 @@ def rootless_drops_groups(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-RULES: tuple[Rule, ...] = (gpu_asked_of_macos, podman_ignores_gpus, rootless_drops_groups)
+@rule("HST172", cause="shm-too-small", severity=Severity.WARNING)
+def loader_workers_in_container(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Data is loaded by worker processes in a container that was given no shared memory.
+
+    What: notes that tell of a DataLoader with workers, in a container of which no option for
+        shared memory is told.
+    Why: the workers hand batches over through /dev/shm, of which a container has 64 MB unless
+        it asks for more: "DataLoader worker is killed by signal: Bus error".
+    How to fix: start the container with the host's IPC or a larger --shm-size; in a pod mount
+        an emptyDir of medium Memory at /dev/shm.
+    Silent when: the size or an option for it is told, or no container.
+    Sources: PyTorch documentation, Docker images; Docker run reference, --shm-size.
+    """
+    if case.scope.kind != "container":
+        raise NotApplicable("no container")
+    if case.scope.shm_mib.is_known or _SHARED.search(case.scope.runtime.value or ""):
+        raise NotApplicable("shared memory is told of")
+    told = next((note for note in case.facts.notes if _LOADERS.search(note)), None)
+    if told is not None:
+        yield Fault(
+            "workers of a DataLoader share /dev/shm, of which a container has 64 MB by default",
+            evidence=(Evidence(told, "notes"),),
+            remedies=(
+                Remedy("use the host's shared memory", ("docker run --ipc=host ...",)),
+                Remedy("or ask for more", ("docker run --shm-size=16g ...",)),
+                Remedy("in a pod mount an emptyDir of medium Memory at /dev/shm"),
+            ),
+            sources=("https://docs.docker.com/reference/cli/docker/container/run/",),
+        )
+
+
+_SHARED = re.compile(r"--shm-size|--ipc|/dev/shm|\bshm_size\b|\bipc: ?host", re.IGNORECASE)
+_LOADERS = re.compile(r"\bDataLoaders?\b[^.;\n]{0,40}\bworkers?\b|\bnum_workers\b", re.IGNORECASE)
+
+RULES: tuple[Rule, ...] = (
+    gpu_asked_of_macos,
+    podman_ignores_gpus,
+    rootless_drops_groups,
+    loader_workers_in_container,
+)

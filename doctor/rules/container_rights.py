@@ -111,10 +111,13 @@ def _lost_later(case: Case) -> Iterator[Fault]:
     texts = (case.scope.runtime.value or "", *case.facts.notes)
     said = next(filter(None, map(_SYSTEMD.search, texts)), None)
     later = next(filter(None, map(_AT_FIRST.search, texts)), None)
+    if said is None and not any(map(_SLEPT.search, texts)):
+        # Nothing is told of control groups, and a new container has what a running one lost.
+        said = next(filter(None, map(_NEW_ONE.search, texts)), None)
     if said is not None and later is not None:
         yield Fault(
-            message="systemd keeps the device rules of this container, and drops those that "
-            "NVIDIA's runtime added when it reloads",
+            message="the device rules of a running container are written anew, and those that "
+            "NVIDIA's runtime added are dropped",
             evidence=(Evidence(said[0], "stated"), Evidence(later[0], "stated")),
             remedies=_AGAIN,
             sources=(GUIDE + "latest/troubleshooting.html",),
@@ -153,7 +156,15 @@ _SYSTEMD = re.compile(
     r"SystemdCgroup\W{1,4}true|\bsystemd(?:'s)? cgroup|systemctl daemon-reload",
     re.IGNORECASE,
 )
+_NEW_ONE = re.compile(
+    r"\b(?:restart\w*|new|fresh|recreat\w{1,5})\b[^.;\n]{0,25}\b(?:pod|container)\b[^.;\n]{0,25}"
+    r"\b(?:works?|mends?|fixes|helps?|back|again|solves)\b|"
+    r"\bin a (?:new|fresh) (?:container|pod) it works\b",
+    re.IGNORECASE,
+)
+_SLEPT = re.compile(r"\b(?:suspend|sleep|hibernat|resume|wake)", re.IGNORECASE)
 _AT_FIRST = re.compile(
+    r"\bat first;|\bhas run for \d{1,3}\b|"
     r"\bworks?\b[^.;\n]{0,30}\b(?:at first|at (?:the )?start|when (?:the|a) \w{1,12} starts?|"
     r"again after|until)\b|\b(?:lose|loses|lost|gone|disappears?)\b[^.;\n]{0,40}\bafter\b|"
     r"\bafter (?:some|a few|several|\d{1,3}) ?(?:time|while|minutes|hours|days)\b",

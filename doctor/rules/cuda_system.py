@@ -11,7 +11,9 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules import builds
 from doctor.rules.builds import CudaBuild
+from doctor.rules.cuda_level import two_parts
 from doctor.rules.cuda_major import packaged_majors, takes_system_cuda
+from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.image_facts import ImageCuda, image_cuda
 from doctor.rules.settings import applicable, settings
@@ -58,11 +60,19 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if build is None:
         yield from _no_release_fits(case, matrix, found, here)
         return
-    if not here or build.cuda.major in {v.major for v in here} | packaged_majors(case, matrix):
+    majors = {v.major for v in here} | packaged_majors(case, matrix)
+    if not here or (build.cuda.major in majors and not _is_other_minor(matrix, build, here)):
         return
     have = ", ".join(f"CUDA {version}" for version in here)
     fault = _other_major(build, f"here is {have}", Evidence(f"toolkits: {have}", toolkits.at))
     yield replace(fault, severity=Severity.WARNING) if beside else fault
+
+
+def _is_other_minor(matrix: Matrix, build: CudaBuild, here: list[Version]) -> bool:
+    """Libraries of old majors carry the minor in their names, and only other ones are here."""
+    by_minor = matrix.claims(DRIVER_DOMAIN, "cuda-library-names", key=str(build.cuda.major))
+    known = [two_parts(v) for v in (build.cuda, *here) if len(v.release) > 1]
+    return any(by_minor) and len(known) == len(here) + 1 and known[0] not in known[1:]
 
 
 def _beside_torch(
@@ -82,8 +92,10 @@ def _in_image(case: Case, matrix: Matrix, build: CudaBuild, image: ImageCuda) ->
 
 
 def _other_major(build: CudaBuild, have: str, fact: Evidence) -> Fault:
+    is_minor = f"CUDA {build.cuda.major}." in have
     return Fault(
-        message=f"{build.label} needs the libraries of CUDA {build.cuda.major}, and {have}",
+        message=f"{build.label} needs the libraries of CUDA "
+        f"{build.cuda if is_minor else build.cuda.major}, and {have}",
         evidence=(build.evidence, fact),
         remedies=(
             Remedy("install the build of the engine that is made for the installed CUDA major"),

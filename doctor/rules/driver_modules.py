@@ -140,9 +140,12 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if nodes and case.scope.kind not in ("container", "image"):
         yield _without_nodes(case, nodes[0])
         return
-    devices = cards.desktop_cards(case, matrix)
     nvidia = case.facts.nvidia
     stated = "nvidia" in (case.facts.host.modules_missing.value or ())
+    if stated and nvidia.driver.is_known and not case.facts.devices.is_known:
+        yield _installed_only(case)
+        return
+    devices = cards.desktop_cards(case, matrix)
     if stated or nvidia.driver.present("nvidia.driver") is None:
         on_disk = nvidia.module_on_disk.value
         state = f"version {on_disk} is installed" if on_disk else "none is installed"
@@ -157,6 +160,17 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
             # Secure Boot is then the likelier cause, of which HST152 speaks.
             severity=Severity.WARNING if stated and case.facts.host.secure_boot.value else None,
         )
+
+
+def _installed_only(case: Case) -> Fault:
+    """Who names the driver's version has a card, named or not."""
+    host, driver = case.facts.host, case.facts.nvidia.driver
+    return Fault(
+        message=f"no NVIDIA kernel module is loaded; driver {driver.value} is installed",
+        evidence=(Evidence("nvidia is not loaded", host.modules_missing.at),),
+        remedies=(_load_or_install(case, is_installed=True),),
+        severity=Severity.WARNING if host.secure_boot.value else None,
+    )
 
 
 def _without_nodes(case: Case, name: str) -> Fault:

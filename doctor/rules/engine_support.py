@@ -110,7 +110,9 @@ def _minimum_claims(
 ) -> Iterator[ClaimMatch]:
     for match in matrix.claims(found.name, "min-capability", version):
         bounded = bool(match.claim.since or match.claim.until)
-        if holds(match.claim, setting) and not (version is None and bounded):
+        # Of a stated release its code is known, which tells more.
+        told = found.version is not None and match.claim.data.get("unstated")
+        if holds(match.claim, setting) and not told and not (version is None and bounded):
             yield match
 
 
@@ -292,9 +294,5 @@ def _weight(severity: str) -> int:
     return _WEIGHTS.index(severity) if severity in _WEIGHTS else -1
 
 
-RULES = (
-    card_below_minimum,
-    release_newer_than_matrix,
-    card_refused_by_release,
-    published_advisories,
-)
+RULES = (card_below_minimum, release_newer_than_matrix, card_refused_by_release,
+         published_advisories)  # fmt: skip

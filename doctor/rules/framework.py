@@ -45,7 +45,9 @@ def wants_cpu(case: Case) -> bool:
 def runs_on_torch(case: Case, matrix: Matrix) -> bool:
     """Tell whether torch drives the devices: a program of its own beside one does so too."""
     name = engine_name(case, matrix)
-    return name in TORCH_ENGINES or (matrix.engine(name) is None and case.scope.torch.is_known)
+    program = matrix.engine(name) is None
+    named = program and any(matrix.claims("torch", "program", key=name.lower()))
+    return name in TORCH_ENGINES or named or (program and case.scope.torch.is_known)
 
 
 def computes_on_cpu(case: Case) -> bool:

@@ -11,9 +11,10 @@ from doctor.facts.host import DkmsModule
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import each, missed
-from doctor.rules.driver_choice import package_commands
+from doctor.rules.driver_choice import family, package_commands
 from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.host_libc import distribution
 from doctor.rules.settings import possible, settings
 from doctor.rules.software import software
 
@@ -22,6 +23,7 @@ _HEADERS = re.compile(
     re.IGNORECASE,
 )
 _BUILDS_IN_CONTAINER = "gpu-operator"
+_DRIVER_IMAGE = re.compile(r"nvidia/driver[:@]")
 # What reports about the driver itself name in place of an engine.
 _NO_ENGINES = (None, "driver", "gpu-operator", "container-toolkit")
 _NVIDIA_DKMS = re.compile(r"nvidia(?:-current|-open|-tesla|-srv)?[\w.-]*", re.IGNORECASE)
@@ -69,6 +71,7 @@ def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
             lambda: _dkms(case, kernel),
             lambda: _headers(case, kernel),
             lambda: _private_headers(case, matrix, kernel),
+            lambda: _foreign_kernel(case, matrix, kernel),
         )
     )
 
@@ -87,6 +90,30 @@ def _private_headers(case: Case, matrix: Matrix, kernel: str) -> Iterator[Fault]
                 sources=tuple(match.claim.source),
                 severity=Severity.WARNING,
             )
+
+
+def _foreign_kernel(case: Case, matrix: Matrix, kernel: str) -> Iterator[Fault]:
+    """A container that compiles the driver finds the headers of the distribution's kernel only."""
+    is_driver_image = bool(_DRIVER_IMAGE.search(case.scope.image.ref))
+    named = case.workload is not None and case.workload.engine == _BUILDS_IN_CONTAINER
+    system = case.facts.host.os.value
+    row = distribution(case, matrix) if named or is_driver_image else None
+    if row is None or not row.kernel or family(system) != "rhel" or row.id == "fedora":
+        raise NotApplicable("the driver is not compiled in a container, or kernels vary")
+    own = Version(row.kernel).release[:2]
+    running = Version.maybe(kernel.partition("-")[0])
+    if running is not None and running.release[:2] != own:
+        yield Fault(
+            message=f"kernel {kernel} is not one of {row.id} {row.versions[0]}, which has "
+            f"{row.kernel}: its archives have no headers for the driver's container",
+            evidence=(_kernel(case, kernel),),
+            remedies=(
+                Remedy("boot the kernel of the distribution"),
+                Remedy("or install the driver on the host, with the headers of that kernel"),
+            ),
+            sources=("https://github.com/NVIDIA/gpu-operator/issues/155", *row.source),
+            severity=Severity.WARNING,
+        )
 
 
 def _no_headers(case: Case, name: str) -> Fault:

@@ -134,12 +134,15 @@ def _is_without_npus(runtime: str) -> bool:
     Ascend Docker Runtime does both where it is named, or is the default of the engine.
     """
     options = set(_OPTION.findall(runtime))
+    if "--gpus" in options and _RUN.search(runtime) and not _NODES_GIVEN.search(runtime):
+        return True  # which hands over cards of NVIDIA
     is_whole = bool(_RUN.search(runtime)) and bool(options & {"-v", "--volume", "--privileged"})
     return is_whole and not _HANDED.search(runtime)
 
 
 _RUN = re.compile(r"\b(?:docker|podman|nerdctl) run\b")
 _OPTION = re.compile(r"(?<=\s)--?\w[\w-]{0,30}")
+_NODES_GIVEN = re.compile(r"--device|ASCEND_|--runtime|--privileged|davinci|\.\.\.")
 _HANDED = re.compile(r"--device|/Ascend\b|ASCEND_|--runtime|davinci|npu-smi|dcmi|\.\.\.")
 
 

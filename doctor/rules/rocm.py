@@ -82,7 +82,8 @@ def gfx_not_supported(case: Case, matrix: Matrix) -> Iterator[Fault]:
     held = amd_cards.held(case, matrix, found, runs_on_torch(case, matrix))
     posed = amd_cards.override(environment(case).get(_OVERRIDE, ""))
     # What torch's wheel holds says nothing of the engine's own libraries.
-    speaks = bool(held.targets) and (not held.of_torch or found.name == "torch")
+    by_torch = found.name == "torch" or matrix.engine(found.name) is None
+    speaks = bool(held.targets) and (not held.of_torch or by_torch)
     known = {} if speaks else amd_cards.listed(matrix, found)
     if not held.targets and not known:
         raise MissingFact("gfx targets of the libraries", Missing.NOT_STATED)
