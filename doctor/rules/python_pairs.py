@@ -11,7 +11,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import applicable, covering, settings
-from doctor.rules.software import Software, admits, engine, packages, software
+from doctor.rules.software import Software, admits, engine, packages, shared_pin, software
 
 # Parts of a system have rules of their own.
 _NOT_PYTHON = ("cudnn", "nnal")
@@ -117,4 +117,38 @@ def _not_there(case: Case, found: Software, match: ClaimMatch) -> Iterator[Fault
         )
 
 
-RULES = (parts_of_two_versions, package_for_feature_missing)
+@rule("PYE210", cause="dependency-conflict", severity=Severity.WARNING)
+def two_pins_of_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Two stated packages pin torch exactly, to different versions, and no torch is told.
+
+    What: the exact pin of torch in the releases of all packages that are stated.
+    Why: no torch satisfies both: an installer finds no solution, or the one installed later
+        takes away the torch of the other.
+    How to fix: releases that pin the same torch, or leave one of them out.
+    Silent when: a torch is told, which other rules hold against each of them; a plug-in brings
+        a torch of its own to the engine; or a release is not listed.
+    Sources: METADATA of the releases (rows in the matrix).
+    """
+    if case.scope.package("torch") or case.scope.torch.is_known or case.scope.package(*_PLUGINS):
+        raise NotApplicable("a torch is told, or a plug-in brings its own")
+    pins: dict[str, Software] = {}
+    for package in case.scope.packages.known("packages"):
+        name = matrix.engine_packages.get(package.name, "")
+        if name and package.version is not None and package.version.is_exact:
+            found = software(matrix, name, package.version, case.scope.packages.at)
+            pin = shared_pin(found, "torch")
+            if pin.startswith("==") and found.is_public_build and not found.beyond:
+                pins.setdefault(pin, found)
+    if len(pins) > 1:
+        (one, first), (other, second) = list(pins.items())[:2]
+        yield Fault(
+            f"{first.label} pins torch{one}, and {second.label} torch{other}",
+            evidence=(first.evidence, second.evidence),
+            remedies=(Remedy(f"leave out {second.name}, or take one that pins torch{one}"),),
+            sources=(*first.rows[0].source, *second.rows[0].source),
+        )
+
+
+_PLUGINS = ("vllm-ascend", "torch-npu")
+
+RULES = (parts_of_two_versions, package_for_feature_missing, two_pins_of_torch)

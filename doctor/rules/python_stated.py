@@ -26,7 +26,7 @@ from doctor.rules.software import (
 # Judged by rules of their own; an engine beside the one that runs is often there for its kernels.
 _JUDGED = (*ENGINE_ORDER, *EXTENSIONS, "torchvision", "torchaudio", "torchcodec", "triton")
 # Of these the matrix lists what they take where it is there.
-_WITH_COMPANIONS = ("transformers",)
+_WITH_COMPANIONS = ("transformers", "xformers")
 
 
 @rule("PYE105", cause="python-unsupported", severity=Severity.WARNING)
@@ -129,7 +129,7 @@ def package_beside_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A package that another one uses where it is there, in a version that it does not take.
 
     What: what the matrix holds of a release's optional companions against the packages here:
-        the torch of Transformers.
+        the torch of Transformers, the FlashAttention of xFormers.
     Why: no installer checks it: "Disabling PyTorch because PyTorch >= 2.4 is required".
     How to fix: the version that the finding names, or an older release of the one that asks.
     Silent when: one of the two is not here, or a version is stated too loosely.
