@@ -162,6 +162,43 @@ def loader_workers_in_container(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
+@rule("DRV125", cause="driver-library-mismatch", severity=Severity.WARNING)
+def driver_installed_in_container(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Somebody installed an NVIDIA driver inside the container.
+
+    What: what is told of the container, against where a driver belongs.
+    Why: the kernel module is the host's, and NVIDIA's runtime brings the libraries of that
+        version; those of another driver inside are found first: "Failed to initialize NVML:
+        Driver/library version mismatch".
+    How to fix: remove the driver's packages from the container, or make it anew; a toolkit of
+        CUDA without its driver is enough.
+    Silent when: nothing is told of a driver that was installed inside.
+    Sources: NVIDIA Container Toolkit documentation; NVIDIA CUDA installation guide, meta
+        packages.
+    """
+    if case.scope.kind != "container":
+        raise NotApplicable("no container")
+    told = (case.scope.runtime.value or "", *case.facts.notes)
+    said = next(filter(None, map(_DRIVER_INSIDE.search, told)), None)
+    if said is not None:
+        yield Fault(
+            "a driver is installed inside the container, beside that of the host",
+            evidence=(Evidence(said[0], "stated"),),
+            remedies=(
+                Remedy("remove the driver's packages from the container, or make it anew"),
+                Remedy("install a toolkit of CUDA without its driver (cuda-toolkit)"),
+            ),
+            sources=(GUIDE, "https://docs.nvidia.com/cuda/cuda-installation-guide-linux/"),
+        )
+
+
+_DRIVER_INSIDE = re.compile(
+    r"\b(?:inside|in|within) (?:the|a|its|this) container\b[^.;\n]{0,40}"
+    r"\b(?:install(?:s|ed|ing)?|updat\w{1,3}|upgrad\w{1,3})\b[^.;\n]{0,25}\bdrivers?\b|"
+    r"\b(?:install(?:s|ed|ing)?|updat\w{1,3}|upgrad\w{1,3})\b[^.;\n]{0,30}\bdrivers?\b[^.;\n]{0,15}"
+    r"\b(?:inside|in|within) (?:the|a|its|this) container\b",
+    re.IGNORECASE,
+)
 _SHARED = re.compile(r"--shm-size|--ipc|/dev/shm|\bshm_size\b|\bipc: ?host", re.IGNORECASE)
 _LOADERS = re.compile(r"\bDataLoaders?\b[^.;\n]{0,40}\bworkers?\b|\bnum_workers\b", re.IGNORECASE)
 
@@ -170,4 +207,5 @@ RULES: tuple[Rule, ...] = (
     podman_ignores_gpus,
     rootless_drops_groups,
     loader_workers_in_container,
+    driver_installed_in_container,
 )
