@@ -125,7 +125,7 @@ def _gpu_build(case: Case, matrix: Matrix, found: Software) -> CudaBuild | None:
     if found.name != "onnxruntime":
         library = (builds.package_build(case, matrix, name) for name in _CTRANSLATE2)
         return next(filter(None, library), None) or builds.engine_build(case, matrix)
-    gpu = case.scope.package("onnxruntime-gpu")
+    gpu = case.scope.package("onnxruntime-gpu") or case.scope.package("onnxruntime-genai-cuda")
     if gpu is None:
         raise NotApplicable("the GPU package is not installed")
     return builds.package_build(case, matrix, gpu.name)
