@@ -113,7 +113,9 @@ def build_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: an extension uses the CUDA libraries that torch brings. Of another major they
         are not there: "libcudart.so.12: cannot open shared object file".
     How to fix: the engine's build for torch's CUDA, or torch's for the engine's.
-    Silent when: both are of one major; minors may differ.
+    Silent when: both are of one major; minors may differ. A warning where the build is only
+        assumed and another is likely: in an image, beside a source tree, or where the project
+        has a wheel of the release for just the CUDA of torch's label.
     Sources: NEEDED entries and METADATA of the wheels (rows in the matrix).
     """
     need_contents(case)
@@ -172,7 +174,11 @@ def _packaged(case: Case, matrix: Matrix, torch: CudaBuild, name: str) -> Iterat
     )
     sources = build.sources if build else ()
     fault = _mismatch(build.label if build else name, f"CUDA {cuda}", fact, torch, sources)
-    is_doubtful = build is not None and build.assumed and _may_be_any_build(case, matrix)
+    is_doubtful = (
+        build is not None
+        and build.assumed
+        and (_may_be_any_build(case, matrix) or _comes_for(matrix, build, torch))
+    )
     yield replace(fault, severity=Severity.WARNING) if is_doubtful else fault
 
 
@@ -180,6 +186,16 @@ def _is_pinned_away(matrix: Matrix, build: CudaBuild, torch: CudaBuild) -> bool:
     """Tell whether the package's release refuses this version of torch."""
     pin = shared_pin(software(matrix, build.package, build.version), "torch")
     return bool(pin) and torch.version is not None and admits(pin, torch.version) is False
+
+
+def _comes_for(matrix: Matrix, build: CudaBuild, torch: CudaBuild) -> bool:
+    """Tell whether the project has a wheel of this release for just the CUDA of torch's label.
+
+    Who took torch from that index may have taken the wheel that goes with it.
+    """
+    found = software(matrix, build.package, build.version)
+    wheels = {wheel.cuda for row in found.rows for wheel in row.variants if not wheel.default}
+    return not torch.assumed and torch.cuda.text in wheels
 
 
 def _may_be_any_build(case: Case, matrix: Matrix) -> bool:

@@ -89,9 +89,11 @@ def container_without_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     What: the devices that the container was given, and NVIDIA_VISIBLE_DEVICES.
     Why: a container sees no GPU and no driver library unless it asks for them.
     How to fix: start it with --gpus all, or with the CDI devices.
-    Silent when: the target is no container, or it was given a device. A warning where only
-        the command that starts it, or its compose file, asks for none.
-    Sources: NVIDIA Container Toolkit documentation, docker-specialized.
+    Silent when: the target is no container, it was given a device, or devices are seen from
+        inside: CDI and device plugins of Kubernetes set the variable to void or none and
+        hand the devices over themselves. A warning where only the command that starts it,
+        or its compose file, asks for none.
+    Sources: NVIDIA Container Toolkit documentation, docker-specialized and CDI.
     """
     if case.scope.kind not in ("container", "image"):
         raise NotApplicable("not a container")
@@ -122,6 +124,8 @@ def _asks_for_none(case: Case) -> Iterator[Fault]:
         case.scope.env.known("scope.env")
         raise NotApplicable(f"{_CONTAINER_VARIABLE} is not stated")
     value = env[_CONTAINER_VARIABLE].strip()
+    if value in _NO_DEVICES and case.facts.host.platform.value == "container" and case.devices:
+        raise NotApplicable("devices are seen inside: they came in by another way, as CDI")
     if value in _NO_DEVICES and not case.scope.devices_visible.value:
         yield _no_device(case, Evidence(f"{_CONTAINER_VARIABLE}={value}", case.scope.env.at))
 

@@ -33,7 +33,8 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: the first release that knows the model, or newer.
     Silent when: the model's architecture is not known, or none that lists of the engine's
         architectures were read for; of transformers, where the engine lists the model and
-        asks for no newer one. A warning for one that no release lists.
+        asks for no newer one or came out before any that knows it. A warning for one that no
+        release lists.
     Sources: model registries of the releases (rows in the matrix).
     """
     names = architecture_names(case, matrix)
@@ -94,8 +95,9 @@ def _transformers(
 ) -> Iterator[Software]:
     """The transformers beside the engine, unless the engine brings the model's configuration.
 
-    It does where it lists the model and asks for no newer transformers than this, unless the
-    matrix says that it takes the configuration from there.
+    It does where it lists the model and asks for no newer transformers than this, or is older
+    than the one that first knew the model, unless the matrix says that it takes the
+    configuration from there.
     """
     found = installed(case, matrix, "transformers")
     if found is None or found.version is None:
@@ -104,8 +106,25 @@ def _transformers(
     is_asked_for = bool(pin) and admits(pin, found.version) is True
     folded = {fold(name) for name in names}
     is_borrowed = any(fold(m.claim.key) in folded for m in matrix.claims(serving.name, _BORROWED))
-    if is_borrowed or not (is_asked_for and _lists(matrix, serving, names)):
+    suffices = is_asked_for or _came_first(matrix, serving, names)
+    if is_borrowed or not (suffices and _lists(matrix, serving, names)):
         yield found
+
+
+def _came_first(matrix: Matrix, serving: Software, names: list[str]) -> bool:
+    """Tell whether the engine's release is older than the transformers that first knew the model.
+
+    One that lists it all the same has its configuration from elsewhere: its own code or the
+    checkpoint's.
+    """
+    domain = matrix.engine("transformers")
+    folded = {fold(name) for name in names}
+    claims = (match.claim for match in matrix.claims("transformers", "model"))
+    first = {claim.since for claim in claims if fold(claim.key) in folded}
+    known = {row.version: row.released for row in (domain.releases if domain else ())}
+    days = [known.get(since, "") for since in first]
+    ours = [row.released for row in serving.rows] if serving.is_settled else []
+    return bool(days and ours) and all(days) and all(ours) and max(ours) < min(days)
 
 
 def _loaders(case: Case, matrix: Matrix) -> Iterator[Software]:

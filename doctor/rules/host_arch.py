@@ -61,7 +61,8 @@ def _comes_from_elsewhere(case: Case, matrix: Matrix, found: Software) -> bool:
     is_inside = bool(scope.image.ref) or scope.kind in ("container", "image")
     # A torch beside an engine that pins one came with it; a vendor's own is of its image.
     is_installed = torch is not None and (torch.is_prerelease or _pins_torch(found))
-    own = is_inside or found.name in scope.variants or is_jetson(case, matrix)
+    is_own = found.checkout or found.name in scope.variants
+    own = is_inside or is_own or is_jetson(case, matrix)
     return own or is_installed or wants_cpu(case)
 
 

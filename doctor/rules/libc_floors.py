@@ -12,7 +12,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Release
 from doctor.rules.engine import Case
 from doctor.rules.settings import covering, holds, settings
-from doctor.rules.software import Software
+from doctor.rules.software import Software, torch_version
 
 _SIGNS = re.compile(r"[-_. ]")
 _BUILT_ON = re.compile(
@@ -40,6 +40,8 @@ def floors_of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[
 
     Where the version is not known, that of the newest one: no later one will be lower.
     """
+    if found.name != "torch" and _is_for_rocm(case):
+        return  # wheels of the index are for CUDA: this one was compiled, or is AMD's
     if found.version is None:
         domain = matrix.engine(found.name)
         newest = next((row for row in (domain.releases if domain else ()) if row.min_glibc), None)
@@ -64,6 +66,11 @@ def floors_of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[
     if known and len(known) == len(rows):
         lowest = min(known, key=lambda row: Version(row.min_glibc or "").low)
         yield _row_floor(found, lowest, is_certain=found.version.is_exact)
+
+
+def _is_for_rocm(case: Case) -> bool:
+    torch = torch_version(case)
+    return torch is not None and torch.local.startswith("rocm")
 
 
 def _of_newest_claim(case: Case, matrix: Matrix, found: Software) -> Iterator[Floor]:

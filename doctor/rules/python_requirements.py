@@ -21,6 +21,7 @@ from doctor.rules.software import Software, admits, engine, packages, software
 from doctor.rules.source_tree import next_release
 
 # What a distribution may be called (PEP 508); remains of an uninstall begin with "~".
+_NUMBER = re.compile(r"\d+(?:\.\d+)+[a-z0-9.]*")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,200}[a-z0-9])?", re.IGNORECASE)
 
 
@@ -193,9 +194,11 @@ def pin_of_release_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: the version that the release asks for.
     Silent when: the build is a vendor's own; the metadata on disk were read (that rule
         judges); the package is torch or a companion; all that differs is what a later
-        release asks for, as beside a source tree. A warning if the package is newer
-        than an exact pin within the same series, which often works, or only the torch tells
-        the release: then the package may as well be of another.
+        release asks for, as beside a source tree. A warning if the package is of the
+        same series as a version that is asked for, or the pin is exact: that often works,
+        and engines do not look at run time. Likewise if only the torch tells the release. A
+        note if a release candidate pins exactly and the package is newer in the same series:
+        a checkout has the candidate's number for weeks while its pins move on.
     Sources: METADATA of the release (rows in the matrix).
     """
     found = engine(case, matrix)
@@ -219,15 +222,30 @@ def pin_of_release_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _outside(found: Software, package: Package, version: Version, specs: set[str]) -> Fault:
     spec = found.rows[0].pins[package.name]
-    exact = all(s.startswith("==") and "," not in s for s in specs)
     return Fault(
         f"{found.label} asks for {package.name}{spec}; {version} is installed",
         evidence=(found.evidence, _evidence(package)),
         remedies=(_install(package.name, spec),),
         sources=found.rows[0].source,
         extrapolated=found.beyond,
-        severity=Severity.WARNING if exact or found.version is None else None,
+        severity=_urgency(found, version, specs),
     )
+
+
+def _urgency(found: Software, version: Version, specs: set[str]) -> Severity | None:
+    """How much a version outside of these requirements matters; None is an error."""
+    exact = all(s.startswith("==") and "," not in s for s in specs)
+    wanted = [Version(text) for spec in specs for text in _NUMBER.findall(spec)]
+    near = [it for it in wanted if _series(it) == _series(version)]
+    is_later = bool(near) and all(version.newer_than(it) for it in near)
+    if exact and is_later and any(row.prerelease for row in found.rows):
+        return Severity.INFO
+    return Severity.WARNING if exact or near or found.version is None else None
+
+
+def _series(version: Version) -> tuple[int, ...]:
+    """The number that changes with what breaks callers: the first that is not 0."""
+    return version.release[: 1 if version.major else 2]
 
 
 @rule("PYE204", cause="dependency-conflict", severity=Severity.WARNING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.facts import Missing, MissingFact, Package, Scope, Specifier, Version
 from doctor.facts.engines import ENGINE_ORDER
@@ -16,6 +16,8 @@ from doctor.rules.engine import Case, NotApplicable
 _OPEN_PIN = re.compile(r"\*|>=?[^,]*")
 # Local labels of builds that follow the public release: others were built by someone else.
 _PUBLIC_LABELS = ("", "cpu", "empty")
+# What a build of a checkout without tags is called: such a number says nothing of its age.
+_UNNUMBERED = re.compile(r"0\.(?:0\.0|0|1)\.dev\d{1,6}(?:\+\S{0,60})?|0\.0\.0(?:\+\S{0,60})?")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Software:
     `rows` are the releases of the matrix that it may be: one if the version is exact and
     known, its neighbours if it lies between two, all that fit if it is stated loosely.
     `beyond` names the newest release of the matrix if the version is newer than that.
+    `checkout` tells of a build without a number of its own, which may be of any age.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Software:
     rows: tuple[Release, ...] = ()
     beyond: str = ""
     at: str = ""
+    checkout: bool = False
 
     @property
     def is_settled(self) -> bool:
@@ -50,7 +54,8 @@ class Software:
         """False for a development build or one with a vendor's label, whose pins are its own."""
         label = self.version.local if self.version is not None else ""
         is_development = self.version is not None and ".dev" in self.version.text
-        return not is_development and (label in _PUBLIC_LABELS or label.startswith("cu1"))
+        is_public = label in _PUBLIC_LABELS or label.startswith("cu1")
+        return is_public and not is_development and not self.checkout
 
     @property
     def label(self) -> str:
@@ -90,7 +95,7 @@ def engine(case: Case, matrix: Matrix) -> Software:
     name = engine_name(case, matrix)
     version, at = _engine_version(case, matrix, name)
     found = software(matrix, name, version, at)
-    return _narrowed_by_torch(found, case) if version is None else found
+    return _narrowed_by_torch(found, case) if found.version is None else found
 
 
 def engine_version(case: Case, matrix: Matrix) -> Version:
@@ -136,8 +141,9 @@ def software(matrix: Matrix, name: str, version: Version | None, at: str = "") -
     domain = matrix.engine(name) or matrix.engine(matrix.engine_packages.get(name, ""))
     if domain is None or not domain.releases:
         return Software(name, version, at=at)
-    if version is None:
-        return Software(name, None, domain.releases, at=at)
+    unnumbered = version is not None and _UNNUMBERED.fullmatch(version.text) is not None
+    if version is None or unnumbered:
+        return Software(name, None, domain.releases, at=at, checkout=unnumbered)
     rows = _possible(matrix, domain.name, version)
     newest = matrix.newest(domain.name)
     past = newest is not None and version.newer_than(newest) is True
@@ -171,7 +177,7 @@ def _narrowed_by_torch(found: Software, case: Case) -> Software:
     # A pin without an upper bound admits every later torch: it tells nothing beside others.
     bounded = [row for row in found.rows if not is_open(row.pins.get("torch", ""))]
     fitting = tuple(row for row in bounded or found.rows if _admits_torch(row, torch))
-    return Software(found.name, None, fitting or found.rows, at=found.at)
+    return replace(found, rows=fitting or found.rows)
 
 
 def is_open(pin: str) -> bool:
