@@ -17,7 +17,7 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import possible, settings
 from doctor.rules.software import software
 
-_HEADERS = re.compile(
+HEADERS = re.compile(
     r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}|dkms",
     re.IGNORECASE,
 )
@@ -59,7 +59,7 @@ def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need_bare_host(case, matrix)
     if is_loaded(case):
         raise NotApplicable("the module is loaded")
-    names = missed(case, _HEADERS)
+    names = missed(case, HEADERS)
     if names:
         yield _no_headers(case, names[0])
         return
@@ -174,7 +174,7 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need_bare_host(case, matrix)
     if is_loaded(case):
         raise NotApplicable("the module is loaded")
-    if missed(case, _HEADERS):
+    if missed(case, HEADERS):
         raise NotApplicable("without the kernel's headers no build begins")
     nvidia = case.facts.nvidia
     installed = (nvidia.driver, nvidia.module_on_disk, nvidia.userspace)
