@@ -22,6 +22,7 @@ from doctor.facts import (
 from doctor.facts.host import DiskSpace
 from doctor.intake.cpu_names import full_name
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
+from doctor.intake.report_licence import licensed
 from doctor.intake.report_packages import SortedPackages
 from doctor.intake.stated import Stated, number, plain_text
 from doctor.probes.stated_version import version, widened
@@ -181,6 +182,7 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
         fabric_manager=FabricManager(version=_or_package(UNSTATED, packages, "fabric_manager")),
         nvswitch=_nvswitch(report.text("topology")),
         toolkits=_toolkits(report, packages),
+        licensed=licensed((*report.strings("notes"), box.text("text"))),
         container_toolkit=_or_package(
             box.version("toolkit_version"), packages, "container_toolkit"
         ),

@@ -1,4 +1,4 @@
-"""The state of an otherwise fitting driver: licence, known defects, what holds its version."""
+"""The state of an otherwise fitting driver: known defects, what holds its version."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
-from doctor.rules.decide import each, is_absent
+from doctor.rules.decide import each
 from doctor.rules.driver_choice import family
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import software
 
 DRIVER_DOMAIN = "nvidia-driver"
-_LICENCE_SERVICE = "nvidia-gridd"
 _DRIVER_PACKAGE = re.compile(
     r"(?:lib)?nvidia-|libcuda1|cuda-drivers|kmod-nvidia|akmod-nvidia|nvidia$|linux-modules-nvidia"
 )
@@ -76,45 +75,6 @@ def _on_record(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 sources=tuple(claim.source),
                 extrapolated=match.extrapolated,
             )
-
-
-@rule("DRV171", cause="vgpu-unlicensed", severity=Severity.ERROR)
-def vgpu_without_licence(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A virtual GPU has no licence, or the service that fetches it is missing.
-
-    What: for vGPU devices, the licence state and the licence service of the guest.
-    Why: without a licence a vGPU is slowed down after minutes and then refuses CUDA work,
-        while nvidia-smi goes on to look healthy.
-    How to fix: install the guest driver with its licence service, give it the licence
-        token, and start it.
-    Silent when: the device is a whole GPU, passed through or not.
-    Sources: NVIDIA Virtual GPU Software, client licensing guide; Azure/AKS issue 4880.
-    """
-    found = cards.desktop_cards(case, matrix)
-    virtual = [d for d in found if d.virtual.value]
-    if not virtual:
-        for device in found:
-            device.virtual.known("devices.virtual")
-        raise NotApplicable("no virtual GPU")
-    nvidia = case.facts.nvidia
-    no_service = is_absent(case, _LICENCE_SERVICE)
-    if no_service or nvidia.licensed.known("nvidia.licensed") is False:
-        fact = f"{_LICENCE_SERVICE} is not there" if no_service else "the licence is not granted"
-        yield Fault(
-            message=f"{cards.label(virtual[0], matrix)} is a virtual GPU, and {fact}",
-            evidence=(Evidence(fact, nvidia.licensed.at), cards.evidence(virtual[0], matrix)),
-            remedies=(
-                Remedy(
-                    action="install the vGPU guest driver with its licence service, "
-                    "put the licence token in place and start the service",
-                    commands=(
-                        f"sudo systemctl enable --now {_LICENCE_SERVICE}",
-                        "nvidia-smi -q | grep -A2 -i license",
-                    ),
-                ),
-            ),
-            sources=("https://docs.nvidia.com/vgpu/latest/grid-licensing-user-guide/",),
-        )
 
 
 @rule("DRV181", cause="driver-unpinned", severity=Severity.WARNING)
@@ -203,4 +163,4 @@ def _hold(case: Case, names: list[str]) -> Remedy:
     )
 
 
-RULES: tuple[Rule, ...] = (known_driver_defect, vgpu_without_licence, driver_not_held)
+RULES: tuple[Rule, ...] = (known_driver_defect, driver_not_held)
