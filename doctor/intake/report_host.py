@@ -13,10 +13,12 @@ from doctor.facts import (
     FabricManager,
     HostFacts,
     Libc,
+    Missing,
     NvidiaFacts,
     Reading,
     RocmFacts,
     Version,
+    missing,
     seen,
 )
 from doctor.facts.host import DiskSpace
@@ -52,6 +54,7 @@ _GUEST_TYPE = re.compile(
     re.I,
 )
 _CHANGED = re.compile(r"\b(?:fix(?:ed|es)|helps|helped|works?|chang\w{1,3}|to host|was)\b", re.I)
+_NO_DRIVER = ("missing", "absent", "no driver", "not installed", "not loaded", "not there")
 _FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 
 
@@ -173,7 +176,7 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
     flavour = _flavour(stated) or stated or packages.flavour
     box = report.table("container")
     return NvidiaFacts(
-        driver=_or_package(report.driver("driver"), packages, "module", "driver"),
+        driver=_driver(report, packages),
         module_flavour=reading(flavour or None, "kernel_module"),
         module_on_disk=_or_package(UNSTATED, packages, "module"),
         userspace=_userspace(report, packages),
@@ -187,6 +190,14 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
             box.version("toolkit_version"), packages, "container_toolkit"
         ),
     )
+
+
+def _driver(report: Stated, packages: SortedPackages) -> Reading[Version]:
+    """The driver's version; some write in its place that there is none."""
+    if plain_text(report.data.get("driver")).lower() in _NO_DRIVER:
+        report.raw("driver")
+        return missing(Missing.NOT_THERE, "driver")
+    return _or_package(report.driver("driver"), packages, "module", "driver")
 
 
 def _flavour(text: str) -> str:

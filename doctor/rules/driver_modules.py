@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
+from doctor.facts import Device
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
@@ -15,11 +17,16 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 _NOT_LOADED = 9  # NVML_ERROR_DRIVER_NOT_LOADED
 
 
+# Files and modules of the kernel, which a container shares; and nodes, which it is given.
 _NO_DRIVER = re.compile(
-    r"/dev/nvidia(?:\d|ctl)?|/proc/driver/nvidia\S*|nvidia\.ko|"
-    r"nvidia[ -](?:kernel )?(?:driver|module)",
+    r"/proc/driver/nvidia\S*|nvidia\.ko(?:\.\w+)?|(?:the )?(?:nvidia|gpu|cuda)[ -](?:gpu )?"
+    r"(?:kernel )?(?:drivers?|modules?)|kernel module nvidia",
     re.IGNORECASE,
 )
+_NO_NODES = re.compile(r"/dev/nvidia(?:\d|ctl|\*)?", re.IGNORECASE)
+_NO_TOOL = re.compile(r"(?:\S*/)?nvidia-smi", re.IGNORECASE)
+# What reports name in place of an engine that speak of the host, whatever runs there.
+_OF_HOST = ("driver", "gpu-operator", "container-toolkit")
 _NO_UVM = re.compile(r"/dev/nvidia-uvm(?:-tools)?|nvidia[-_]uvm(?:\.ko)?", re.I)
 
 
@@ -99,7 +106,7 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A card is present and no NVIDIA kernel module is loaded.
 
     What: NVIDIA devices on the PCI bus against the loaded kernel driver; where the bus is
-        not known, NVML's own answer.
+        not known, NVML's own answer, and modules, files or tools that somebody missed.
     Why: without the module there is no device for CUDA; engines then fall back to the
         CPU or stop with "no CUDA-capable device".
     How to fix: install the driver if there is none; if it is installed, the kernel log
@@ -110,27 +117,50 @@ def no_driver_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if _nvml_says_so(case):
         yield _unloaded_by_nvml(case)
         return
-    nodes = missed(case, _NO_DRIVER)
-    if nodes and case.scope.kind not in ("container", "image"):
+    nodes = missed(case, _NO_DRIVER) or (missed(case, _NO_NODES) if _is_on_host(case) else ())
+    if nodes:
         yield _without_nodes(case, nodes[0])
         return
-    devices = cards.desktop_cards(case, matrix)
-    nvidia = case.facts.nvidia
     stated = "nvidia" in (case.facts.host.modules_missing.value or ())
-    if stated or nvidia.driver.present("nvidia.driver") is None:
-        on_disk = nvidia.module_on_disk.value
-        state = f"version {on_disk} is installed" if on_disk else "none is installed"
-        name = cards.label(devices[0], matrix)
-        yield Fault(
-            message=f"no NVIDIA kernel module is loaded for {name}; {state}",
-            evidence=(
-                Evidence("no loaded NVIDIA module", _absence(case)),
-                cards.evidence(devices[0], matrix),
-            ),
-            remedies=(_load_or_install(case, is_installed=on_disk is not None),),
-            # Secure Boot is then the likelier cause, of which HST152 speaks.
-            severity=Severity.WARNING if stated and case.facts.host.secure_boot.value else None,
-        )
+    devices = () if stated and _is_open(case) else cards.desktop_cards(case, matrix)
+    nvidia = case.facts.nvidia
+    if missed(case, _NO_TOOL) and _is_on_host(case) and not nvidia.driver.is_known:
+        yield replace(_without_nodes(case, "nvidia-smi"), severity=Severity.WARNING)
+    elif stated or nvidia.driver.present("nvidia.driver") is None:
+        yield _not_loaded(case, matrix, devices, stated)
+
+
+def _is_on_host(case: Case) -> bool:
+    """What was missed was missed on the host, and not where a container shows a part of it."""
+    is_inside = case.scope.kind in ("container", "image")
+    of_host = case.workload is not None and case.workload.engine in _OF_HOST
+    return not is_inside or (of_host and case.facts.host.platform.value != "container")
+
+
+def _is_open(case: Case) -> bool:
+    """Nothing tells of the cards, and the host is of a kind whose driver is a module of its own."""
+    facts = case.facts
+    told = facts.devices.is_known or facts.devices.is_absent
+    return not told and facts.host.platform.value not in ("wsl2", "jetson")
+
+
+def _not_loaded(
+    case: Case, matrix: Matrix, devices: tuple[Device, ...], stated: bool
+) -> Fault:
+    nvidia = case.facts.nvidia
+    on_disk = nvidia.module_on_disk.value or nvidia.userspace.value
+    state = f"version {on_disk} is installed" if on_disk else "none is known to be installed"
+    name = f" for {cards.label(devices[0], matrix)}" if devices else ""
+    return Fault(
+        message=f"no NVIDIA kernel module is loaded{name}; {state}",
+        evidence=(
+            Evidence("no loaded NVIDIA module", _absence(case)),
+            *(cards.evidence(d, matrix) for d in devices[:1]),
+        ),
+        remedies=(_load_or_install(case, is_installed=on_disk is not None),),
+        # Secure Boot is then the likelier cause, of which HST152 speaks.
+        severity=Severity.WARNING if stated and case.facts.host.secure_boot.value else None,
+    )
 
 
 def _without_nodes(case: Case, name: str) -> Fault:
@@ -207,8 +237,9 @@ def _is_about_driver(case: Case) -> bool:
 
 
 def _is_stated_missing(case: Case) -> bool:
+    """The one module alone: where no NVIDIA module is loaded at all, DRV191 speaks."""
     stated = case.facts.host.modules_missing.value or ()
-    return "nvidia_uvm" in stated or "nvidia-uvm" in stated
+    return "nvidia" not in stated and ("nvidia_uvm" in stated or "nvidia-uvm" in stated)
 
 
 def _module_missing(case: Case) -> Iterator[Fault]:
