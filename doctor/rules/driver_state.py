@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from doctor.facts import REPORTED
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
@@ -88,9 +89,13 @@ def driver_not_held(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: hold every package of the driver's source, and name them in the list that
         automatic upgrades pass over. Holding some is not enough: siblings split the set.
     Silent when: automatic upgrades are off, a hold or pin covers the driver, or one of
-        these is not known.
+        these is not known; in a report, a look at the holds that found none, or a tool for
+        upgrades beside packages of the driver, is enough.
     Sources: unattended-upgrades and apt-mark manual pages; measured with real packages.
     """
+    if case.scope.id == REPORTED:
+        yield from _as_told(case)
+        return
     _need_packaged_driver(case)
     upgrades = case.facts.host.automatic_upgrades.present("host.automatic_upgrades")
     if upgrades is None or not upgrades.enabled:
@@ -103,13 +108,43 @@ def driver_not_held(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield Fault(
             message=f"{upgrades.tool or 'automatic upgrades'} may replace the driver: "
             f"{len(loose)} of its {len(names)} packages are not held ({', '.join(loose[:3])} ...)",
-            evidence=(
-                Evidence("automatic upgrades are on", case.facts.host.automatic_upgrades.at),
-                Evidence(
-                    f"held: {', '.join(holds) or 'nothing'}", case.facts.host.held_packages.at
-                ),
-            ),
+            evidence=_upgrade_evidence(case, holds),
             remedies=(_hold(case, loose),),
+        )
+
+
+def _upgrade_evidence(case: Case, holds: tuple[str, ...]) -> tuple[Evidence, ...]:
+    upgrades, held = case.facts.host.automatic_upgrades, case.facts.host.held_packages
+    state = "on" if upgrades.is_known else "not told of"
+    return (
+        Evidence(f"automatic upgrades are {state}", upgrades.at),
+        Evidence(f"held: {', '.join(holds) or 'nothing' if held.is_known else 'not told'}", held.at),
+    )
+
+
+def _as_told(case: Case) -> Iterator[Fault]:
+    """By what somebody tells: upgrades that are on, or a look at the holds that found none.
+
+    Who names the tool for upgrades and no hold has none: it would have been the answer.
+    """
+    host, driver = case.facts.host, case.facts.nvidia.driver
+    names = _driver_packages(case)
+    upgrades, held = host.automatic_upgrades, host.held_packages
+    if host.platform.value in ("wsl2", "jetson") or not (names or driver.is_known):
+        raise NotApplicable("no driver of this system is told of")
+    if upgrades.value is not None and not upgrades.value.enabled:
+        raise NotApplicable("automatic upgrades are off")
+    if not held.is_known and (not names or not upgrades.is_known):
+        upgrades.known("host.automatic_upgrades")
+        held.known("host.held_packages")
+    holds = (*held.value.holds, *held.value.pins) if held.value else ()
+    loose = [n for n in names if not _covered(n, holds)] if names or holds else ["nvidia-driver"]
+    if loose:
+        cause = "automatic upgrades" if upgrades.is_known else "the next upgrade"
+        yield Fault(
+            message=f"{cause} may replace the driver: nothing holds {loose[0]}",
+            evidence=_upgrade_evidence(case, holds),
+            remedies=(_hold(case, names or ["nvidia-*", "libnvidia-*"]),),
         )
 
 
