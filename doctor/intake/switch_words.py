@@ -27,6 +27,11 @@ _SWITCHES = {
         rf"\b(?:pin[-_ ]memory|pinned memory) {_ON}\b|\b(?:with|uses|using) (?:pin_memory|pinned memory)\b",
         re.IGNORECASE,
     ),
+    "convert_checkpoint": re.compile(
+        r"\bconvert(?:ing|s)? (?:(?:a|an|the|its|hf|this) )*(?:checkpoint|weights|model)\b|"
+        r"\bconvert_(?:checkpoint|hf_to_gguf|hf-to-gguf)\b|\bcheckpoint conversion\b",
+        re.IGNORECASE,
+    ),
 }
 _NOT = re.compile(r"\b(?:not|no|without|never|instead of|or|off|disabled?)\b", re.IGNORECASE)
 
