@@ -26,6 +26,7 @@ from doctor.intake.cpu_names import full_name
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
 from doctor.intake.report_licence import licensed
 from doctor.intake.report_limits import told_limits
+from doctor.intake.report_network import unreachable
 from doctor.intake.report_packages import SortedPackages
 from doctor.intake.report_upgrades import automatic_upgrades, held_packages
 from doctor.intake.stated import Stated, number, plain_text
@@ -87,6 +88,7 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
         iommu=_iommu(report.text("topology")),
         disk_free=_disk(report.table("measured")),
         packages=seen(listed, "packages", partial=True) if listed else UNSTATED,
+        unreachable=unreachable(report.strings("notes"), report.table("container").text("text")),
         limits=told_limits((*report.strings("notes"), report.table("container").text("text"))),
         held_packages=held_packages(report.strings("notes")),
         automatic_upgrades=automatic_upgrades(packages, report.strings("notes")),

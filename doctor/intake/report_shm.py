@@ -28,7 +28,7 @@ _SHM = re.compile(
 )
 _BYTES = re.compile(r"/dev/shm\b[^.;\n]{0,30}?\b(\d{6,13}) bytes\b", re.I)
 # A command that starts a container, copied whole: with more than the option for GPUs.
-_COMMAND = re.compile(r"\b(?:docker|podman|nerdctl) run((?: -{1,2}[a-z][\w-]*(?:[ =][^-\s,]\S*)?){2,})(?![^;\n]*, )", re.I)
+_COMMAND = re.compile(r"\b(?:docker|podman|nerdctl) run((?: -{1,2}[a-z][\w-]*(?:[ =][^-\s,]\S*)?){2,})(?<!,)(?![^;\n]*, )", re.I)
 _ASKS = re.compile(r"--ipc|--shm|/dev/shm|\bshm\b|\.\.\.|\bipc\b", re.I)
 _BYTES_PER_MIB = 1024 * 1024
 
