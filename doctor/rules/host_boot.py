@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.facts import REPORTED
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
@@ -97,7 +98,10 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_missed = "nvidia" in (host.modules_missing.value or ())
     is_named = nvidia.driver.is_known or nvidia.userspace.is_known
     fails = any(map(_SMI_FAILS.search, case.facts.notes))
-    is_stated = not is_loaded(case) and (is_named or is_missed or fails)
+    # Who tells of Secure Boot beside a card, and of no driver, has none that loaded.
+    works = nvidia.cuda_driver_api.is_known or any(map(_SMI_TOLD.search, case.facts.notes))
+    is_told = case.scope.id == REPORTED and bool(case.nvidia_devices) and not works
+    is_stated = not is_loaded(case) and (is_named or is_missed or fails or is_told)
     if not said and not is_stated and nvidia.driver.present("nvidia.driver") is not None:
         return
     if is_stated and nvidia.module_signed.value:
@@ -116,6 +120,7 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
+_SMI_TOLD = re.compile(r"\bnvidia-smi\b|\bworks?\b|\bCUDA \d", re.IGNORECASE)
 _SMI_FAILS = re.compile(
     r"\bnvidia-smi\b[^.;\n]{0,30}"
     r"(?:\b(?:cannot|can't|could not|couldn't|does not|fails)\b|has failed)",
