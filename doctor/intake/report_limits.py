@@ -37,7 +37,9 @@ def _kib(match: re.Match[str]) -> int:
     return int(match[1]) // 1024 if unit == "bytes" else int(match[1]) * _KIB[unit[0]]
 
 
-def _first(texts: tuple[str, ...], words: re.Pattern[str], figure: Callable[[re.Match[str]], int]) -> Reading[int]:
+def _first(
+    texts: tuple[str, ...], words: re.Pattern[str], figure: Callable[[re.Match[str]], int]
+) -> Reading[int]:
     match = next(filter(None, map(words.search, texts)), None)
     if match is None:
         return UNSTATED

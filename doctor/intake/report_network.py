@@ -7,16 +7,21 @@ import re
 from doctor.facts import UNSTATED, Reading, seen
 
 _OFFLINE = re.compile(
-    r"\b(?:host|machine|server|node|cluster|site|container|pod|system|computer|environment|network|vm)s? "
+    r"\b(?:host|machine|server|node|cluster|site|container|pod|system|computer|environment|"
+    r"network|vm)s? "
     r"(?:is|are|has|have|had|runs?)(?: been)? (?:completely |fully |strictly )?"
     r"(?:offline\b|air-?gapped\b|isolated\b|behind an? (?:corporate |company )?firewall|"
     r"(?:no|not) [^.;]{0,20}(?:internet|connection|network|route|outbound|egress)\b)|"
-    r"\bair-?gapped (?:host|machine|server|node|cluster|site|network|environment|kubernetes|install\w*)|"
+    r"\bair-?gapped (?:host|machine|server|node|cluster|site|network|environment|kubernetes|"
+    r"install\w*)|"
     r"\b(?:offline|isolated) (?:host|machine|server|node|cluster|site|network)\b|"
-    r"\b(?:pod|container|cluster|node|host|server|machine)s? behind an? (?:corporate |company )?firewall\b|"
-    r"\b(?:no|without)(?: an?| any)?(?: outbound)?(?: (?:route|access|way|path|connection) to the)? internet\b|"
+    r"\b(?:pod|container|cluster|node|host|server|machine)s? behind an? (?:corporate |"
+    r"company )?firewall\b|"
+    r"\b(?:no|without)(?: an?| any)?(?: outbound)?(?: (?:route|access|way|path|"
+    r"connection) to the)? internet\b|"
     r"\b(?:no|without) (?:outbound|egress)\b|"
-    r"\b(?:egress|outbound(?: traffic| access)?)(?: is| was)? (?:denied|blocked|restricted|disabled|not allowed)\b|"
+    r"\b(?:egress|outbound(?: traffic| access)?)(?: is| was)? (?:denied|blocked|restricted|"
+    r"disabled|not allowed)\b|"
     r"\b(?:cannot|can't|can not) reach (?:huggingface|the hub|the internet)",
     re.IGNORECASE,
 )

@@ -78,7 +78,8 @@ _SYSTEM = (
                         r"nvidia\d{3}-dkms|dkms-nvidia.*|nvidia-(?:open-)?gfxg\d\d-kmp.*|"
                           r"nonfree-kmod-nvidia.*|nvidia-open-gpu-kernel-modules.*|"
                           r"nvidia-open-driver-g\d\d.*")),
-    ("driver", re.compile(r"nvidia-(?:driver|headless)-\d.*|nvidia-headless-no-dkms-.*|cuda-drivers(?:-\d+)?|nvidia-open(?:-\d+)?|"
+    ("driver", re.compile(r"nvidia-(?:driver|headless)-\d.*|nvidia-headless-no-dkms-.*|"
+                          r"cuda-drivers(?:-\d+)?|nvidia-open(?:-\d+)?|"
                           r"nvidia-\d{3}(?:-.*)?|nvidia-(?:tesla|legacy)-\d{3}(?:xx)?-driver|"
                           r"nvidia(?:-lts|\d{3})?|nvidia-graphics-drivers.*|nvidia-drivers|nvidia[-_]x11.*|"
                         r"nvidia-current|x11-video-nvidiag\d\d")),

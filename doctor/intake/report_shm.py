@@ -11,8 +11,8 @@ from doctor.probes.tool_text import reading
 
 _LACKING = r"\b(?:without|no|not|missing|forgot|lacks?|lacking)\s(?:the\s|any\s|an?\s)?"
 _NO_SHM = re.compile(
-    _LACKING
-    + r"(?:--ipc|--shm-size|shm[_ -]size|shm volume|ipc: host|(?:volume|emptyDir|mount)[^.;]{0,30}/dev/shm|"
+    _LACKING + r"(?:--ipc|--shm-size|shm[_ -]size|shm volume|ipc: host|(?:volume|emptyDir|"
+    r"mount)[^.;]{0,30}/dev/shm|"
     r"(?:dedicated |extra |/dev/)?shm (?:volume|mount|emptyDir)|/dev/shm)"
     r"|\bdefault (?:size of )?(?:/dev/)?shm\b|\bdefault shared memory\b|"
     r"(?:--)?\b(?:shm[_-]size|ipc)\b (?:is |was )?(?:not|never|un) ?(?:set|given|passed|changed)\b|"
@@ -26,9 +26,13 @@ _SHM = re.compile(
     r"\bshm[ -]size[^.;\d]{1,12})(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b",
     re.I,
 )
-_BYTES = re.compile(r"/dev/shm\b[^.;\n]{0,30}?\b(\d{6,13}) bytes\b", re.I)
+_BYTES = re.compile(r"/dev/shm\b[^.;\n]{0,30}?\b(\d{6,13}) bytes\b", re.I)  # noqa: S108 - a pattern
 # A command that starts a container, copied whole: with more than the option for GPUs.
-_COMMAND = re.compile(r"\b(?:docker|podman|nerdctl) run((?: -{1,2}[a-z][\w-]*(?:[ =][^-\s,]\S*)?){2,})(?<!,)(?![^;\n]*, )", re.I)
+_COMMAND = re.compile(
+    r"\b(?:docker|podman|"
+    r"nerdctl) run((?: -{1,2}[a-z][\w-]*(?:[ =][^-\s,]\S*)?){2,})(?<!,)(?![^;\n]*, )",
+    re.I,
+)
 _ASKS = re.compile(r"--ipc|--shm|/dev/shm|\bshm\b|\.\.\.|\bipc\b", re.I)
 _BYTES_PER_MIB = 1024 * 1024
 
@@ -38,7 +42,10 @@ def stated_shm(report: Stated, runtime: str) -> Reading[int]:
 
     In part where only a command without the option tells of it: a daemon may give more.
     """
-    for text, at in ((runtime, "container"), *((note, "notes") for note in report.strings("notes"))):
+    for text, at in (
+        (runtime, "container"),
+        *((note, "notes") for note in report.strings("notes")),
+    ):
         size = _size(text)
         if size is not None:
             return seen(size, at)

@@ -24,10 +24,13 @@ _ON = re.compile(
     re.IGNORECASE,
 )
 _NONE_HELD = re.compile(
-    r"\b(?:no|none of the) (?:nvidia |driver |such )*packages? (?:is|are) (?:held|pinned|on hold|locked)|"
-    r"\bnothing (?:is|was) (?:held|pinned|on hold|locked)\b|\b(?:without|no) (?:a |any )?(?:apt )?(?:hold|holds|"
+    r"\b(?:no|none of the) (?:nvidia |driver |such )*packages? (?:is|are) (?:held|pinned|on hold|"
+    r"locked)|"
+    r"\bnothing (?:is|was) (?:held|pinned|on hold|locked)\b|\b(?:without|no) (?:a |"
+    r"any )?(?:apt )?(?:hold|holds|"
     r"pin|pins|pinning|versionlock)\b|\bshowhold\b[^.;\n]{0,20}\b(?:empty|nothing|none)\b|"
-    r"\b(?:driver|nvidia|packages?)\b[^.;\n]{0,20}\b(?:not|never) (?:been )?(?:held|pinned|on hold|locked)\b|"
+    r"\b(?:driver|nvidia|packages?)\b[^.;\n]{0,20}\b(?:not|never) (?:been )?(?:held|pinned|"
+    r"on hold|locked)\b|"
     r"\bapt-mark hold was (?:not|never)\b",
     re.IGNORECASE,
 )

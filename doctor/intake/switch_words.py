@@ -24,7 +24,8 @@ _SWITCHES = {
     ),
     "pin_memory": re.compile(
         r"\bpin[-_ ]?memory\b[\"']?(?:\s?[:=]| is| set to)?\s?[\"']?(?:true|on|yes|1|enabled)\b|"
-        rf"\b(?:pin[-_ ]memory|pinned memory) {_ON}\b|\b(?:with|uses|using) (?:pin_memory|pinned memory)\b",
+        rf"\b(?:pin[-_ ]memory|pinned memory) {_ON}\b|\b(?:with|uses|using) (?:pin_memory|"
+        rf"pinned memory)\b",
         re.IGNORECASE,
     ),
     "convert_checkpoint": re.compile(

@@ -201,7 +201,9 @@ _IS_DOWN = re.compile(
     r"failed|disabled|stopped|dead)\b|\b(?:no|without) (?:nvidia-)?fabric[- ]?manager\b",
     re.IGNORECASE,
 )
-_MANAGER = re.compile(r"(?:nvidia[- ])?fabric[- ]?manager\S*(?: (?:service|unit|package))?", re.IGNORECASE)
+_MANAGER = re.compile(
+    r"(?:nvidia[- ])?fabric[- ]?manager\S*(?: (?:service|unit|package))?", re.IGNORECASE
+)
 _SUBNET = re.compile(r"nvlsm(?:\.service)?|nvlink5?-\d*|libnvsdm\S*", re.IGNORECASE)
 _IB_MODULES = ("mlx5_core", "mlx5_ib", "ib_umad", "ib_core", "ib_uverbs")
 

@@ -144,9 +144,7 @@ def _is_open(case: Case) -> bool:
     return not told and facts.host.platform.value not in ("wsl2", "jetson")
 
 
-def _not_loaded(
-    case: Case, matrix: Matrix, devices: tuple[Device, ...], stated: bool
-) -> Fault:
+def _not_loaded(case: Case, matrix: Matrix, devices: tuple[Device, ...], stated: bool) -> Fault:
     nvidia = case.facts.nvidia
     on_disk = nvidia.module_on_disk.value or nvidia.userspace.value
     state = f"version {on_disk} is installed" if on_disk else "none is known to be installed"

@@ -118,7 +118,9 @@ def _upgrade_evidence(case: Case, holds: tuple[str, ...]) -> tuple[Evidence, ...
     state = "on" if upgrades.is_known else "not told of"
     return (
         Evidence(f"automatic upgrades are {state}", upgrades.at),
-        Evidence(f"held: {', '.join(holds) or 'nothing' if held.is_known else 'not told'}", held.at),
+        Evidence(
+            f"held: {', '.join(holds) or 'nothing' if held.is_known else 'not told'}", held.at
+        ),
     )
 
 

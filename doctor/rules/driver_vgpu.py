@@ -14,7 +14,8 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 
 _LICENCE_SERVICE = "nvidia-gridd"
 _ITS_FILES = re.compile(
-    r"(?:nvidia[- ])?gridd(?:\.conf|\.service)?|(?:/etc/nvidia/)?(?:gridd\.conf|ClientConfigToken\S*)|"
+    r"(?:nvidia[- ])?gridd(?:\.conf|\.service)?|(?:/etc/nvidia/)?(?:gridd\.conf|"
+    r"ClientConfigToken\S*)|"
     r"(?:client_configuration_token|client config(?:uration)? token|licen[cs]e token)\S*|"
     r"(?:vgpu |grid |valid )*licen[cs]e(?: file| server)?",
     re.IGNORECASE,
