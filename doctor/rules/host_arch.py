@@ -119,6 +119,10 @@ def _first_with(rows: list[Release], arch: str) -> str:
     return min(fitting, key=lambda text: Version(text).low, default="")
 
 
+# They come as packages of the distribution or as archives too.
+_NOT_BY_PIP = ("tensorrt", "onnxruntime")
+
+
 @rule("HST135", cause="arch-wheel-missing", severity=Severity.WARNING)
 def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A package that is named beside the engine has no wheel for this processor.
@@ -139,7 +143,11 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("it is known to be there, or comes from elsewhere")
     for package in packages(case):
         name = matrix.engine_packages.get(package.name, "")
-        own = name in TORCH_ENGINES or package.location or package.name in case.scope.variants
+        own = (
+            name in (*TORCH_ENGINES, *_NOT_BY_PIP)
+            or package.location
+            or package.name in case.scope.variants
+        )
         found = software(matrix, package.name, package.version, case.scope.packages.at)
         if not name or own or found.beyond or not found.rows:
             continue

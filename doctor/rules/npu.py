@@ -135,7 +135,9 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
     named = _named_line(matrix, cann)
     if named is not None and (driver.major or 0) < (named.major or 0):
         wanted = f"of about {named}, as its release notes name"
-        fault = _driver_fault(case, found, driver, wanted, found.rows[0].source if found.rows else ())
+        fault = _driver_fault(
+            case, found, driver, wanted, found.rows[0].source if found.rows else ()
+        )
         yield replace(fault, severity=Severity.WARNING)
         return
     _need_floor(matrix, found, driver)

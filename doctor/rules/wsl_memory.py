@@ -75,12 +75,13 @@ def is_on(given: object, name: str, depth: int = 4) -> bool:
     """
     if not isinstance(given, dict) or not depth:
         return False
-    if str(given.get(name, "")).strip().lower() not in _OFF:
+    value = str(given.get(name, "")).strip().lower().removesuffix(".0")
+    if value not in _OFF:
         return True
     return any(is_on(inner, name, depth - 1) for inner in given.values())
 
 
-_OFF = ("", "0", "0.0", "false", "no", "off", "none", "null")
+_OFF = ("", "0", "false", "no", "off", "none", "null")
 
 
 @rule("HST242", cause="wsl-specific", severity=Severity.WARNING)
