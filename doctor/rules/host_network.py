@@ -110,9 +110,18 @@ HUB = "huggingface.co"
 _TOLD = ("notes", "container")
 _PULLS_IMAGES = ("gpu-operator",)
 # Variables by which engines and the hub's library take another source.
-_MIRRORS = ("HF_ENDPOINT", "VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE",
-            "LMDEPLOY_USE_MODELSCOPE", "MODELSCOPE_CACHE", "LMDEPLOY_USE_OPENMIND_HUB", "HF_MIRROR", "HTTPS_PROXY",
-            "https_proxy", "ALL_PROXY")  # fmt: skip
+_MIRRORS = (
+    "HF_ENDPOINT",
+    "VLLM_USE_MODELSCOPE",
+    "SGLANG_USE_MODELSCOPE",
+    "LMDEPLOY_USE_MODELSCOPE",
+    "MODELSCOPE_CACHE",
+    "LMDEPLOY_USE_OPENMIND_HUB",
+    "HF_MIRROR",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+)
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 _NO_NETWORK = re.compile(r"--net(?:work)?[= ]none\b")
 _HOST_NETWORK = re.compile(r"--net(?:work)?[= ]host\b|network_mode: host")
