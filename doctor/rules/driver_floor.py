@@ -17,7 +17,7 @@ from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.image_facts import image_cuda
-from doctor.rules.settings import applicable, holds, settings
+from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine
 
 
@@ -215,12 +215,6 @@ def driver_below_engine_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not any(matrix.claims(found.name, "driver-floor")):
         raise NotApplicable(f"no driver floor is known for {found.name}")
     driver = case.facts.nvidia.driver.known("nvidia.driver")
-    if found.version is None:
-        lowest = _lowest_floor(case, matrix, found, driver)
-        if lowest is not None:
-            fault = _below_engine_floor(case, matrix, found, lowest)
-            yield replace(fault, severity=Severity.WARNING)
-            return
     if is_windows_driver(case, matrix):
         raise NotApplicable("Windows drivers have other numbers")
     for setting in settings(case, matrix):
@@ -230,22 +224,6 @@ def driver_below_engine_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 return
     if found.version is None:
         raise found.unknown()
-
-
-def _lowest_floor(
-    case: Case, matrix: Matrix, found: Software, driver: Version
-) -> ClaimMatch | None:
-    """The lowest floor of all releases but the first ones, where the driver's branch is below it.
-
-    Branches have one number on Linux and Windows. Who names no version has no early one.
-    """
-    setting = settings(case, matrix)[0]
-    rows = (m for m in matrix.claims(found.name, "driver-floor") if m.claim.since)
-    holding = [m for m in rows if holds(m.claim, setting) is not False]
-    lowest = min(holding, key=lambda m: Version(m.claim.value).low, default=None)
-    if lowest is None or (driver.major or 0) >= (Version(lowest.claim.value).major or 0):
-        return None
-    return lowest
 
 
 def _below_engine_floor(case: Case, matrix: Matrix, found: Software, match: ClaimMatch) -> Fault:
