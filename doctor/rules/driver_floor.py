@@ -211,12 +211,12 @@ def driver_below_engine_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: release notes and sources of the engines (claims in the matrix).
     """
     _need_driver(case, matrix)
+    if is_windows_driver(case, matrix):
+        raise NotApplicable("Windows drivers have other numbers")
     found = engine(case, matrix)
     if not any(matrix.claims(found.name, "driver-floor")):
         raise NotApplicable(f"no driver floor is known for {found.name}")
     driver = case.facts.nvidia.driver.known("nvidia.driver")
-    if is_windows_driver(case, matrix):
-        raise NotApplicable("Windows drivers have other numbers")
     for setting in settings(case, matrix):
         for match in applicable(matrix, found, "driver-floor", setting):
             if driver.older_than(Version(match.claim.value)) is True:
