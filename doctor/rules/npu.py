@@ -107,7 +107,7 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
         answers 207000 or 507033.
     How to fix: raise driver and firmware as one set, or use an older CANN and engine.
     Silent when: the product line is another one, whose numbers cannot be compared (950),
-        or no CANN is installed. A warning for a driver of an older year than all that the
+        or no CANN is installed. A warning for a driver of two years before all that the
         release notes name.
     Sources: CANN release notes, MindIE release notes (rows in the matrix).
     """
@@ -133,7 +133,7 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield _driver_fault(case, found, driver, wanted, match.claim.source)
             return
     named = _named_line(matrix, cann)
-    if named is not None and (driver.major or 0) < (named.major or 0):
+    if named is not None and (driver.major or 0) + _YEARS_SERVED < (named.major or 0):
         wanted = f"of about {named}, as its release notes name"
         fault = _driver_fault(
             case, found, driver, wanted, found.rows[0].source if found.rows else ()
@@ -141,6 +141,9 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield replace(fault, severity=Severity.WARNING)
         return
     _need_floor(matrix, found, driver)
+
+
+_YEARS_SERVED = 1
 
 
 def _cann_of_engine(case: Case, matrix: Matrix) -> Version | None:
@@ -157,8 +160,8 @@ def _cann_of_engine(case: Case, matrix: Matrix) -> Version | None:
 def _named_line(matrix: Matrix, cann: Version) -> Version | None:
     """The lowest driver that the notes of this CANN name, or of the next older with any.
 
-    Drivers are numbered by years. One of a year before all that were named is no part of a
-    set; what CANN asks for only rises.
+    Drivers are numbered by years, and those of the year before still serve. What CANN asks
+    for only rises.
     """
     for row, version in matrix.versions("cann"):
         texts = (row.extra.get(key, "") for key in ("hdk_matched", "hdk_also", "hdk_min"))
