@@ -46,6 +46,8 @@ _NEUTRAL = {
     "num_gpu_layers": "n_gpu_layers",
     "gpulayers": "n_gpu_layers",
     "num_gpu": "n_gpu_layers",
+    "use_mlock": "mlock",
+    "use_mmap": "mmap",
     "fa": "flash_attn",
     "max_running_requests": "max_num_seqs",
 }

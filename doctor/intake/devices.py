@@ -23,7 +23,10 @@ from doctor.probes.tool_text import reading
 
 _MAX_DEVICES = 1024
 _GFX = re.compile(r"\bgfx\d{2,4}[a-f]?\b", re.I)
-_VIRTUAL = re.compile(r"\bvGPU\b|\bGRID\b")
+# Also by the type of a virtual GPU, its memory and series: A40-24Q, A100-1-5C, RTX6000-6Q.
+_VIRTUAL = re.compile(
+    r"\bvGPU\b|\bGRID\b|\b[A-Z][A-Z\d]{0,9}-(?:\d-)?\d{1,3}[ABCQ](?:ME)?\b",
+)
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
 _EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
 _NO_NVLINK = re.compile(r"\bno nvlink\b|\bnvlink:? (?:none|no|not|absent)\b", re.I)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from doctor.facts import Facts, LogText, Workload, seen
+from doctor.facts import UNSTATED, Facts, LogText, Workload, seen
 from doctor.intake.devices import stated_devices, stated_topology
 from doctor.intake.merge import merge
 from doctor.intake.model_words import with_told
@@ -72,6 +72,10 @@ def read_field_report(data: Any) -> Facts:
     packages = sort_packages(report.table("packages"))
     python = with_tags(tuple(packages.python), report.strings("notes"))
     workload = stated_workload(report, python)
+    typed: tuple[Facts, ...] = ()
+    if workload is not None and not workload.args.is_known:
+        typed = tuple(started(report.strings("notes"), workload.engine))
+        workload = replace(workload, args=next((t.workloads[0].args for t in typed), UNSTATED))
     words = building(report.strings("notes"))
     if workload is not None and words:
         workload = replace(workload, building=seen(words, "notes"))
@@ -97,10 +101,8 @@ def read_field_report(data: Any) -> Facts:
         notes=report.strings("notes") + ((f"topology: {topology}",) if topology else ()),
     )
     report.note_unread()
-    if workload is not None and not workload.args.is_known:
-        facts = merge(facts, *started(report.strings("notes"), workload.engine))
     told = (read for log in facts.logs for read in in_log(log.text))
-    facts = merge(facts, *quoted(report.strings("notes")), *told)
+    facts = merge(facts, *typed, *quoted(report.strings("notes")), *told)
     return replace(facts, notes=tuple(dict.fromkeys((*facts.notes, *notes))))
 
 

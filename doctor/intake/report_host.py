@@ -13,16 +13,22 @@ from doctor.facts import (
     FabricManager,
     HostFacts,
     Libc,
+    Missing,
     NvidiaFacts,
     Reading,
     RocmFacts,
     Version,
+    missing,
     seen,
 )
 from doctor.facts.host import DiskSpace
 from doctor.intake.cpu_names import full_name
 from doctor.intake.names import machine_name, os_release, platform_of_kernel
+from doctor.intake.report_licence import licensed
+from doctor.intake.report_limits import told_limits
+from doctor.intake.report_network import unreachable
 from doctor.intake.report_packages import SortedPackages
+from doctor.intake.report_upgrades import automatic_upgrades, held_packages
 from doctor.intake.stated import Stated, number, plain_text
 from doctor.probes.stated_version import version, widened
 from doctor.probes.tool_text import reading
@@ -51,6 +57,7 @@ _GUEST_TYPE = re.compile(
     re.I,
 )
 _CHANGED = re.compile(r"\b(?:fix(?:ed|es)|helps|helped|works?|chang\w{1,3}|to host|was)\b", re.I)
+_NO_DRIVER = ("missing", "absent", "no driver", "not installed", "not loaded", "not there")
 _FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 
 
@@ -81,6 +88,10 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
         iommu=_iommu(report.text("topology")),
         disk_free=_disk(report.table("measured")),
         packages=seen(listed, "packages", partial=True) if listed else UNSTATED,
+        unreachable=unreachable(report.strings("notes"), report.table("container").text("text")),
+        limits=told_limits((*report.strings("notes"), report.table("container").text("text"))),
+        held_packages=held_packages(report.strings("notes")),
+        automatic_upgrades=automatic_upgrades(packages, report.strings("notes")),
         absent=seen(absent, "absent", partial=True) if absent else UNSTATED,
     )
     system.note_unread()
@@ -172,7 +183,7 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
     flavour = _flavour(stated) or stated or packages.flavour
     box = report.table("container")
     return NvidiaFacts(
-        driver=_or_package(report.driver("driver"), packages, "module", "driver"),
+        driver=_driver(report, packages),
         module_flavour=reading(flavour or None, "kernel_module"),
         module_on_disk=_or_package(UNSTATED, packages, "module"),
         userspace=_userspace(report, packages),
@@ -181,10 +192,19 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
         fabric_manager=FabricManager(version=_or_package(UNSTATED, packages, "fabric_manager")),
         nvswitch=_nvswitch(report.text("topology")),
         toolkits=_toolkits(report, packages),
+        licensed=licensed((*report.strings("notes"), box.text("text"))),
         container_toolkit=_or_package(
             box.version("toolkit_version"), packages, "container_toolkit"
         ),
     )
+
+
+def _driver(report: Stated, packages: SortedPackages) -> Reading[Version]:
+    """The driver's version; some write in its place that there is none."""
+    if plain_text(report.data.get("driver")).lower() in _NO_DRIVER:
+        report.raw("driver")
+        return missing(Missing.NOT_THERE, "driver")
+    return _or_package(report.driver("driver"), packages, "module", "driver")
 
 
 def _flavour(text: str) -> str:

@@ -44,6 +44,7 @@ _HOST = frozenset(
         "cmake",
         "containerd",
         "dkms",
+        "dnf-automatic",
         "g++",
         "gcc",
         "gcc-c++",
@@ -60,6 +61,8 @@ _HOST = frozenset(
         "rust",
         "rustc",
         "systemd",
+        "unattended-upgrades",
+        "yum-cron",
     }
 )
 _DRIVERS = frozenset({"fabric_manager", "driver", "module", "userspace"})
@@ -75,7 +78,8 @@ _SYSTEM = (
                         r"nvidia\d{3}-dkms|dkms-nvidia.*|nvidia-(?:open-)?gfxg\d\d-kmp.*|"
                           r"nonfree-kmod-nvidia.*|nvidia-open-gpu-kernel-modules.*|"
                           r"nvidia-open-driver-g\d\d.*")),
-    ("driver", re.compile(r"nvidia-driver-\d.*|cuda-drivers(?:-\d+)?|nvidia-open(?:-\d+)?|"
+    ("driver", re.compile(r"nvidia-(?:driver|headless)-\d.*|nvidia-headless-no-dkms-.*|"
+                          r"cuda-drivers(?:-\d+)?|nvidia-open(?:-\d+)?|"
                           r"nvidia-\d{3}(?:-.*)?|nvidia-(?:tesla|legacy)-\d{3}(?:xx)?-driver|"
                           r"nvidia(?:-lts|\d{3})?|nvidia-graphics-drivers.*|nvidia-drivers|nvidia[-_]x11.*|"
                         r"nvidia-current|x11-video-nvidiag\d\d")),

@@ -20,9 +20,9 @@ from doctor.facts import (
     seen,
 )
 from doctor.intake.builds import torch_build
-from doctor.intake.devices import memory_of
 from doctor.intake.environment import SCOPE
 from doctor.intake.names import package_name
+from doctor.intake.report_shm import stated_shm
 from doctor.intake.stated import Stated, plain_text
 from doctor.probes.stated_version import version
 from doctor.probes.tool_text import reading
@@ -66,18 +66,6 @@ _HANDS_OVER = re.compile(
     r"--gpus|--runtime|--device|--privileged|nvidia|/dev/(?:dri|kfd|davinci)|rocm|-cpu\b|:cpu\b|\.\.\.",
     re.I,
 )
-_NO_SHM = re.compile(
-    _LACKING
-    + r"(?:--ipc|--shm-size|shm_size|ipc: host|(?:volume|emptyDir|mount)[^.;]{0,30}/dev/shm)"
-    r"|\bdefault (?:size of )?(?:/dev/)?shm\b",
-    re.I,
-)
-_DOCKER_SHM_MIB = 64
-_SHM = re.compile(
-    r"(?:--shm-size[ =]|shm_size:? ?|/dev/shm:? |\bshm:? |\bshm[ -]size[^.;\d]{1,12})"
-    r"(\d{1,6}(?:\.\d)?\s?[kmgt]i?b?)\b",
-    re.I,
-)
 _TAG = re.compile(r"^(?:py|cp|python)(3)(\d{1,2})$", re.I)  # py312
 _PYTHON = re.compile(r"(\d{1,2}(?:\.\d{1,3}){0,2}(?:a|b|rc)?\d{0,3})(t?)\b")
 
@@ -98,7 +86,7 @@ def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
         torch=_torch(packages, variants),
         binaries=_declared_code(report),
         env=seen(env, "env", partial=True) if env else UNSTATED,
-        shm_mib=_shm(report, runtime),
+        shm_mib=stated_shm(report, runtime),
         devices_visible=_devices_visible(runtime, report.strings("notes")),
         runtime=reading(runtime or None, "container"),
         variants=variants,
@@ -200,16 +188,6 @@ def _declared_code(report: Stated) -> Reading[tuple[Binary, ...]]:
     kernels = (Kernels(tuple(targets)),) if targets else ()
     binary = Binary(path="torch", package="torch", kernels=kernels, gfx=tuple(gfx), declared=True)
     return seen((binary,), "torch_arch_list", partial=True)
-
-
-def _shm(report: Stated, runtime: str) -> Reading[int]:
-    """Shared memory as given with --shm-size; the engine's arguments may hold it too."""
-    args = report.table("engine_args")
-    found = _SHM.search(runtime)
-    size = memory_of(found[1]) if found else memory_of(plain_text(args.data.get("shm_size")))
-    if size is None and _NO_SHM.search(runtime):
-        return seen(_DOCKER_SHM_MIB, "container")
-    return reading(size, "container" if found else "engine_args.shm_size")
 
 
 def _libc(report: Stated, inside: bool) -> Reading[Version]:

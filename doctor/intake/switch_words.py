@@ -1,4 +1,4 @@
-"""Switches that notes tell of: Flash or SageAttention is used, torch.compile is on."""
+"""Switches that notes tell of: Flash or SageAttention is used, torch.compile or pinning is on."""
 
 from __future__ import annotations
 
@@ -20,6 +20,17 @@ _SWITCHES = {
     ),
     "torch_compile": re.compile(
         rf"\btorch[._]compile\b(?=\(| {_ON}|$)|\b(?:uses|using|with) torch[._]compile\b",
+        re.IGNORECASE,
+    ),
+    "pin_memory": re.compile(
+        r"\bpin[-_ ]?memory\b[\"']?(?:\s?[:=]| is| set to)?\s?[\"']?(?:true|on|yes|1|enabled)\b|"
+        rf"\b(?:pin[-_ ]memory|pinned memory) {_ON}\b|\b(?:with|uses|using) (?:pin_memory|"
+        rf"pinned memory)\b",
+        re.IGNORECASE,
+    ),
+    "convert_checkpoint": re.compile(
+        r"\bconvert(?:ing|s)? (?:(?:a|an|the|its|hf|this) )*(?:checkpoint|weights|model)\b|"
+        r"\bconvert_(?:checkpoint|hf_to_gguf|hf-to-gguf)\b|\bcheckpoint conversion\b",
         re.IGNORECASE,
     ),
 }

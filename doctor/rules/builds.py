@@ -64,6 +64,7 @@ def runtime_build(case: Case, matrix: Matrix) -> CudaBuild | None:
         or engine_build(case, matrix)
         or binary_build(case)
         or image_build(case, matrix)
+        or labelled_build(case)
         or local_build(case)
     )
 
@@ -152,6 +153,17 @@ def image_build(case: Case, matrix: Matrix) -> CudaBuild | None:
         return None
     name = case.scope.image.ref or case.scope.id
     return CudaBuild(name, None, found.cuda, found.evidence, sources=found.sources)
+
+
+def labelled_build(case: Case) -> CudaBuild | None:
+    """An extension whose version names the CUDA that it is built for, and the torch beside it."""
+    for package in case.scope.packages.value or ():
+        label = package.version.local if package.version is not None else ""
+        cuda = cuda_of_label(label.partition(".torch")[0])
+        if ".torch" in label and cuda is not None:
+            fact = Evidence(f"{package.name} {package.version}", case.scope.packages.at)
+            return CudaBuild(package.name, package.version, cuda, fact)
+    return None
 
 
 def local_build(case: Case) -> CudaBuild | None:

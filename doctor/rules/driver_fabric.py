@@ -45,8 +45,26 @@ def _has_switch(case: Case, matrix: Matrix) -> bool | None:
         return True
     if case.facts.nvidia.nvswitch.is_known:
         return bool(case.facts.nvidia.nvswitch.value)
+    is_whole = not _is_small(case, matrix)
+    if is_whole and len(case.nvidia_devices) >= _board(matrix):
+        return True if all(_sits_on_board(d, matrix) for d in case.nvidia_devices) else None
     kinds = {cards.shared(d, matrix, "nvlink") for d in case.nvidia_devices}
-    return True if kinds == {_SWITCHED} and not _is_small(case, matrix) else None
+    return True if kinds == {_SWITCHED} and is_whole else None
+
+
+def _sits_on_board(device: Device, matrix: Matrix) -> bool:
+    """Some product of that name comes on boards with NVSwitch, and none as a card by itself.
+
+    Modules of other boards come in fours: so many as a board holds are no such.
+    """
+    kinds = {row.nvlink for row in cards.products(device, matrix)}
+    return _SWITCHED in kinds and not kinds & {"none", "bridge", "c2c"}
+
+
+def _board(matrix: Matrix) -> int:
+    """How many cards the smallest board with NVSwitch holds."""
+    rows = matrix.claims(DRIVER_DOMAIN, "nvswitch-board")
+    return min((int(row.claim.value) for row in rows), default=0)
 
 
 def _is_small(case: Case, matrix: Matrix) -> bool:
@@ -134,7 +152,7 @@ def _not_active(case: Case) -> Iterator[Fault]:
     if said is not None and not manager.active.value:
         yield _down(case, f"a note says: {said[0]}", "notes", driver)
         return
-    if manager.version.is_absent or is_absent(case, _UNIT):
+    if manager.version.is_absent or is_absent(case, _UNIT) or missed(case, _MANAGER):
         yield _down(case, "no fabric manager is installed", manager.version.at, driver)
         return
     if manager.active.known("nvidia.fabric_manager.active") is False:
@@ -182,6 +200,9 @@ _IS_DOWN = re.compile(
     r"(?:(?:not|never) (?:been )?(?:installed|running|active|started|enabled|there)|inactive|"
     r"failed|disabled|stopped|dead)\b|\b(?:no|without) (?:nvidia-)?fabric[- ]?manager\b",
     re.IGNORECASE,
+)
+_MANAGER = re.compile(
+    r"(?:nvidia[- ])?fabric[- ]?manager\S*(?: (?:service|unit|package))?", re.IGNORECASE
 )
 _SUBNET = re.compile(r"nvlsm(?:\.service)?|nvlink5?-\d*|libnvsdm\S*", re.IGNORECASE)
 _IB_MODULES = ("mlx5_core", "mlx5_ib", "ib_umad", "ib_core", "ib_uverbs")

@@ -1,4 +1,4 @@
-"""The state of an otherwise fitting driver: licence, known defects, what holds its version."""
+"""The state of an otherwise fitting driver: known defects, what holds its version."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from doctor.facts import REPORTED
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
-from doctor.rules.decide import each, is_absent
+from doctor.rules.decide import each
 from doctor.rules.driver_choice import family
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import software
 
 DRIVER_DOMAIN = "nvidia-driver"
-_LICENCE_SERVICE = "nvidia-gridd"
 _DRIVER_PACKAGE = re.compile(
     r"(?:lib)?nvidia-|libcuda1|cuda-drivers|kmod-nvidia|akmod-nvidia|nvidia$|linux-modules-nvidia"
 )
@@ -78,45 +78,6 @@ def _on_record(case: Case, matrix: Matrix) -> Iterator[Fault]:
             )
 
 
-@rule("DRV171", cause="vgpu-unlicensed", severity=Severity.ERROR)
-def vgpu_without_licence(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A virtual GPU has no licence, or the service that fetches it is missing.
-
-    What: for vGPU devices, the licence state and the licence service of the guest.
-    Why: without a licence a vGPU is slowed down after minutes and then refuses CUDA work,
-        while nvidia-smi goes on to look healthy.
-    How to fix: install the guest driver with its licence service, give it the licence
-        token, and start it.
-    Silent when: the device is a whole GPU, passed through or not.
-    Sources: NVIDIA Virtual GPU Software, client licensing guide; Azure/AKS issue 4880.
-    """
-    found = cards.desktop_cards(case, matrix)
-    virtual = [d for d in found if d.virtual.value]
-    if not virtual:
-        for device in found:
-            device.virtual.known("devices.virtual")
-        raise NotApplicable("no virtual GPU")
-    nvidia = case.facts.nvidia
-    no_service = is_absent(case, _LICENCE_SERVICE)
-    if no_service or nvidia.licensed.known("nvidia.licensed") is False:
-        fact = f"{_LICENCE_SERVICE} is not there" if no_service else "the licence is not granted"
-        yield Fault(
-            message=f"{cards.label(virtual[0], matrix)} is a virtual GPU, and {fact}",
-            evidence=(Evidence(fact, nvidia.licensed.at), cards.evidence(virtual[0], matrix)),
-            remedies=(
-                Remedy(
-                    action="install the vGPU guest driver with its licence service, "
-                    "put the licence token in place and start the service",
-                    commands=(
-                        f"sudo systemctl enable --now {_LICENCE_SERVICE}",
-                        "nvidia-smi -q | grep -A2 -i license",
-                    ),
-                ),
-            ),
-            sources=("https://docs.nvidia.com/vgpu/latest/grid-licensing-user-guide/",),
-        )
-
-
 @rule("DRV181", cause="driver-unpinned", severity=Severity.WARNING)
 def driver_not_held(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Automatic upgrades are on and nothing holds the driver packages.
@@ -128,9 +89,13 @@ def driver_not_held(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: hold every package of the driver's source, and name them in the list that
         automatic upgrades pass over. Holding some is not enough: siblings split the set.
     Silent when: automatic upgrades are off, a hold or pin covers the driver, or one of
-        these is not known.
+        these is not known; in a report, a look at the holds that found none, or a tool for
+        upgrades beside packages of the driver, is enough.
     Sources: unattended-upgrades and apt-mark manual pages; measured with real packages.
     """
+    if case.scope.id == REPORTED:
+        yield from _as_told(case)
+        return
     _need_packaged_driver(case)
     upgrades = case.facts.host.automatic_upgrades.present("host.automatic_upgrades")
     if upgrades is None or not upgrades.enabled:
@@ -143,13 +108,45 @@ def driver_not_held(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield Fault(
             message=f"{upgrades.tool or 'automatic upgrades'} may replace the driver: "
             f"{len(loose)} of its {len(names)} packages are not held ({', '.join(loose[:3])} ...)",
-            evidence=(
-                Evidence("automatic upgrades are on", case.facts.host.automatic_upgrades.at),
-                Evidence(
-                    f"held: {', '.join(holds) or 'nothing'}", case.facts.host.held_packages.at
-                ),
-            ),
+            evidence=_upgrade_evidence(case, holds),
             remedies=(_hold(case, loose),),
+        )
+
+
+def _upgrade_evidence(case: Case, holds: tuple[str, ...]) -> tuple[Evidence, ...]:
+    upgrades, held = case.facts.host.automatic_upgrades, case.facts.host.held_packages
+    state = "on" if upgrades.is_known else "not told of"
+    return (
+        Evidence(f"automatic upgrades are {state}", upgrades.at),
+        Evidence(
+            f"held: {', '.join(holds) or 'nothing' if held.is_known else 'not told'}", held.at
+        ),
+    )
+
+
+def _as_told(case: Case) -> Iterator[Fault]:
+    """By what somebody tells: upgrades that are on, or a look at the holds that found none.
+
+    Who names the tool for upgrades and no hold has none: it would have been the answer.
+    """
+    host, driver = case.facts.host, case.facts.nvidia.driver
+    names = _driver_packages(case)
+    upgrades, held = host.automatic_upgrades, host.held_packages
+    if host.platform.value in ("wsl2", "jetson") or not (names or driver.is_known):
+        raise NotApplicable("no driver of this system is told of")
+    if upgrades.value is not None and not upgrades.value.enabled:
+        raise NotApplicable("automatic upgrades are off")
+    if not held.is_known and (not names or not upgrades.is_known):
+        upgrades.known("host.automatic_upgrades")
+        held.known("host.held_packages")
+    holds = (*held.value.holds, *held.value.pins) if held.value else ()
+    loose = [n for n in names if not _covered(n, holds)] if names or holds else ["nvidia-driver"]
+    if loose:
+        cause = "automatic upgrades" if upgrades.is_known else "the next upgrade"
+        yield Fault(
+            message=f"{cause} may replace the driver: nothing holds {loose[0]}",
+            evidence=_upgrade_evidence(case, holds),
+            remedies=(_hold(case, names or ["nvidia-*", "libnvidia-*"]),),
         )
 
 
@@ -203,4 +200,4 @@ def _hold(case: Case, names: list[str]) -> Remedy:
     )
 
 
-RULES: tuple[Rule, ...] = (known_driver_defect, vgpu_without_licence, driver_not_held)
+RULES: tuple[Rule, ...] = (known_driver_defect, driver_not_held)

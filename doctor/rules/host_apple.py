@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.software import packages
+from doctor.rules.software import engine, packages
 
 _CUDA_LABEL = re.compile(r"\+cu\d{2,3}\b")
 _X86_PYTHON = re.compile(
@@ -80,4 +80,32 @@ def python_for_intel_on_apple_silicon(case: Case, matrix: Matrix) -> Iterator[Fa
         )
 
 
-RULES: tuple[Rule, ...] = (cuda_build_on_mac, python_for_intel_on_apple_silicon)
+@rule("HST253", cause="arch-wheel-missing", severity=Severity.WARNING)
+def engine_not_made_for_mac(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """An engine for the cards of one maker is wanted on macOS, for which it is not made.
+
+    What: engines of which the matrix records the only makers of devices that they run on.
+    Why: no driver of those makers exists for macOS, so there are no wheels for it: pip finds
+        no matching distribution, or only a source that does not build.
+    How to fix: an engine for Apple silicon, such as MLX or llama.cpp; or a machine with a card.
+    Silent when: the engine runs on other devices too, or it runs in a Linux of its own.
+    Sources: installation pages of the engines (rows in the matrix).
+    """
+    _need_mac(case)
+    found = engine(case, matrix)
+    rows = matrix.claims(found.name, "platform", key="no-accelerator")
+    match = next((m for m in rows if m.claim.data.get("vendors")), None)
+    if match is not None and "apple" not in match.claim.data["vendors"]:
+        yield Fault(
+            f"{found.label} is not made for macOS: {match.claim.text}",
+            evidence=(found.evidence, Evidence("macOS", case.facts.host.os.at)),
+            remedies=(Remedy(match.claim.remedy),),
+            sources=match.claim.source,
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    cuda_build_on_mac,
+    python_for_intel_on_apple_silicon,
+    engine_not_made_for_mac,
+)

@@ -11,10 +11,10 @@ from doctor.matrix import Matrix
 from doctor.matrix.model import Release
 from doctor.rules.builds import as_cuda
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.framework import is_jetson, wants_cpu
+from doctor.rules.framework import TORCH_ENGINES, is_jetson, wants_cpu
 from doctor.rules.host_cpu import architecture
 from doctor.rules.settings import holds, settings
-from doctor.rules.software import Software, engine, torch_version
+from doctor.rules.software import Software, engine, packages, software, torch_version
 
 _GPU_PACKAGE = "onnxruntime-gpu"
 
@@ -120,4 +120,41 @@ def _first_with(rows: list[Release], arch: str) -> str:
     return min(fitting, key=lambda text: Version(text).low, default="")
 
 
-RULES: tuple[Rule, ...] = (wheels_not_for_architecture,)
+# They come as packages of the distribution or as archives too.
+_NOT_BY_PIP = ("tensorrt", "onnxruntime")
+
+
+@rule("HST135", cause="arch-wheel-missing", severity=Severity.WARNING)
+def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A package that is named beside the engine has no wheel for this processor.
+
+    What: the architecture against those of the wheels of each package's release.
+    Why: pip then looks for the source, which takes hours or fails, or finds nothing.
+    How to fix: the release from which there are wheels, an image for the architecture, or a
+        build from source.
+    Silent when: more is known of the environment than what is wanted in it, something is
+        compiled here, it runs from an image, the host is a Jetson, or nothing is listed.
+    Sources: file names on the package index (rows in the matrix).
+    """
+    arch = architecture(case)
+    work = case.workload
+    is_built = work is not None and work.building.is_known
+    is_inside = bool(case.scope.image.ref) or case.scope.kind in ("container", "image")
+    if is_inside or is_built or case.scope.torch.is_known or is_jetson(case, matrix):
+        raise NotApplicable("it is known to be there, or comes from elsewhere")
+    for package in packages(case):
+        name = matrix.engine_packages.get(package.name, "")
+        own = (
+            name in (*TORCH_ENGINES, *_NOT_BY_PIP)
+            or package.location
+            or package.name in case.scope.variants
+        )
+        found = software(matrix, package.name, package.version, case.scope.packages.at)
+        if not name or own or found.beyond or not found.rows:
+            continue
+        if all(row.archs and arch not in row.archs for row in found.rows):
+            yield from _releases_without(case, replace(found, rows=found.rows), arch)
+            return
+
+
+RULES: tuple[Rule, ...] = (wheels_not_for_architecture, package_not_for_architecture)

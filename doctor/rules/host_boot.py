@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.facts import REPORTED
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.driver_choice import family
+from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.host_kernel import is_loaded, need_bare_host
 
@@ -96,7 +98,10 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_missed = "nvidia" in (host.modules_missing.value or ())
     is_named = nvidia.driver.is_known or nvidia.userspace.is_known
     fails = any(map(_SMI_FAILS.search, case.facts.notes))
-    is_stated = not is_loaded(case) and (is_named or is_missed or fails)
+    # Who tells of Secure Boot beside a card, and of no driver, has none that loaded.
+    works = nvidia.cuda_driver_api.is_known or any(map(_SMI_TOLD.search, case.facts.notes))
+    is_told = case.scope.id == REPORTED and bool(case.nvidia_devices) and not works
+    is_stated = not is_loaded(case) and (is_named or is_missed or fails or is_told)
     if not said and not is_stated and nvidia.driver.present("nvidia.driver") is not None:
         return
     if is_stated and nvidia.module_signed.value:
@@ -115,6 +120,7 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
+_SMI_TOLD = re.compile(r"\bnvidia-smi\b|\bworks?\b|\bCUDA \d", re.IGNORECASE)
 _SMI_FAILS = re.compile(
     r"\bnvidia-smi\b[^.;\n]{0,30}"
     r"(?:\b(?:cannot|can't|could not|couldn't|does not|fails)\b|has failed)",
@@ -180,8 +186,45 @@ def no_room_for_card_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
             return
 
 
+@rule("HST204", cause="bios-bar-settings", severity=Severity.WARNING)
+def server_card_on_desktop_board(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A card for servers is in a desktop machine, and the driver has no device.
+
+    What: cards whose memory window is as large as their memory, a processor for desktops, and
+        NVML, or nvidia-smi in its place, that has no device.
+    Why: the firmware of such boards places windows above 4 GB only if it is told to; without
+        that the card stands in lspci and the driver cannot start it.
+    How to fix: turn on "Above 4G decoding" in the firmware, and CSM off.
+    Silent when: NVML has devices, or the processor is one for servers or not known.
+    Sources: NVIDIA driver README, PCI I/O regions (row in the matrix).
+    """
+    need_bare_host(case, matrix)
+    reading = case.facts.nvidia.nvml_devices
+    if reading.known("nvidia.nvml_devices"):
+        raise NotApplicable("NVML has devices")
+    model = case.facts.host.cpu.model.known("host.cpu.model")
+    for match in matrix.claims(DRIVER_DOMAIN, "large-window"):
+        data = match.claim.data
+        large = [d for d in case.nvidia_devices if re.search(data["name"], d.name.value or "")]
+        if large and re.search(data["cpu"], model):
+            yield Fault(
+                message=f"{cards.label(large[0], matrix)} beside {model}: {match.claim.text}",
+                evidence=(
+                    Evidence("the driver has no device", reading.at),
+                    cards.evidence(large[0], matrix),
+                    Evidence(model, case.facts.host.cpu.model.at),
+                ),
+                remedies=(
+                    Remedy("turn on Above 4G decoding in the firmware, and CSM off"),
+                    Remedy("see what the kernel says of it", ("sudo dmesg | grep -i BAR",)),
+                ),
+                sources=match.claim.source,
+            )
+
+
 RULES: tuple[Rule, ...] = (
     nouveau_holds_the_card,
     secure_boot_refuses_module,
     no_room_for_card_memory,
+    server_card_on_desktop_board,
 )

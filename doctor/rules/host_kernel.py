@@ -18,8 +18,14 @@ from doctor.rules.host_libc import distribution
 from doctor.rules.settings import possible, settings
 from doctor.rules.software import software
 
-_HEADERS = re.compile(
-    r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}|dkms",
+HEADERS = re.compile(
+    r"(?:linux|kernel|pve|proxmox)[\w.+ -]{0,40}(?:headers|devel)[\w.+~ -]{0,80}|dkms|"
+    r"(?:kernel|linux) sources?(?: tree)?",
+    re.IGNORECASE,
+)
+_COMPILERS = re.compile(
+    r"(?:gcc|cc|clang|g\+\+)(?:-\d{1,2}(?:\.\d)?)?|make|build-essential|base-devel|"
+    r"libelf-dev|elfutils-libelf-devel|flex|bison|(?:the |a )?(?:c )?compiler",
     re.IGNORECASE,
 )
 _BUILDS_IN_CONTAINER = "gpu-operator"
@@ -58,10 +64,13 @@ def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the module is loaded, or the driver comes as a ready-made module.
     Sources: dkms(8); NVIDIA Driver Installation Guide, kernel headers.
     """
+    names = missed(case, HEADERS) or (missed(case, _COMPILERS) if _is_build(case) else ())
+    if names and _is_amd(case):
+        yield _no_headers(case, names[0])
+        return
     need_bare_host(case, matrix)
     if is_loaded(case):
         raise NotApplicable("the module is loaded")
-    names = missed(case, _HEADERS)
     if names:
         yield _no_headers(case, names[0])
         return
@@ -74,6 +83,16 @@ def module_not_built(case: Case, matrix: Matrix) -> Iterator[Fault]:
             lambda: _foreign_kernel(case, matrix, kernel),
         )
     )
+
+
+def _is_build(case: Case) -> bool:
+    """The driver is the subject: then a compiler that is missed is the one of its module."""
+    return case.workload is not None and case.workload.engine in ("driver", _BUILDS_IN_CONTAINER)
+
+
+def _is_amd(case: Case) -> bool:
+    """All cards are AMD's, whose driver for ROCm is built for the kernel by DKMS too."""
+    return bool(case.devices) and all(device.vendor == "amd" for device in case.devices)
 
 
 def _private_headers(case: Case, matrix: Matrix, kernel: str) -> Iterator[Fault]:
@@ -179,7 +198,7 @@ def _build(case: Case, kernel: str, module: DkmsModule | None) -> Remedy:
         commands=(
             *package_commands(case.facts.host.os.value, names),
             again,
-            "sudo modprobe nvidia",
+            "sudo modprobe amdgpu" if _is_amd(case) else "sudo modprobe nvidia",
         ),
         role="kernel_headers",
         risk="the build takes minutes and shows its errors only in make.log",
@@ -201,7 +220,7 @@ def kernel_too_new(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need_bare_host(case, matrix)
     if is_loaded(case):
         raise NotApplicable("the module is loaded")
-    if missed(case, _HEADERS):
+    if missed(case, HEADERS):
         raise NotApplicable("without the kernel's headers no build begins")
     nvidia = case.facts.nvidia
     installed = (nvidia.driver, nvidia.module_on_disk, nvidia.userspace)

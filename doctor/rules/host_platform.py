@@ -24,7 +24,8 @@ from doctor.rules.builds import runtime_build
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.gpu_code import holders
-from doctor.rules.software import engine, installed
+from doctor.rules.settings import covering
+from doctor.rules.software import admits, engine, installed
 
 _WSL_LIBRARIES = "/usr/lib/wsl/"
 _LINUX_DRIVERS = ("nvidia-driver-", "cuda-drivers", "nvidia-kernel-", "nvidia-dkms-",
@@ -228,7 +229,8 @@ def _desktop(what: str, fact: Evidence, device: Device | None, matrix: Matrix) -
 def jetpack_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The JetPack of a Jetson is older than the build's CUDA.
 
-    What: the CUDA version of the JetPack against the CUDA runtime of the build.
+    What: the CUDA version of the JetPack against the CUDA runtime of the build, or else against
+        the toolkit that the engine's sources need.
     Why: the driver is part of the system image and moves with JetPack only; a build for a
         newer CUDA major does not start.
     How to fix: a build or container made for this JetPack, or flash a newer JetPack where
@@ -244,20 +246,30 @@ def jetpack_too_old(case: Case, matrix: Matrix) -> Iterator[Fault]:
     own = Version.maybe(row.cuda) if row else None
     if row is None or own is None:
         raise MissingFact(f"matrix row of JetPack {jetpack}", Missing.NOT_STATED)
-    build = runtime_build(case, matrix)
-    if build is None or build.assumed:
-        raise MissingFact("the CUDA version of the installed build", Missing.NOT_STATED)
-    if (build.cuda.major or 0) > (own.major or 0):
+    what, fact = _asked_cuda(case, matrix, own)
+    if what:
         yield Fault(
-            message=f"{build.label} is built for CUDA {build.cuda}, "
-            f"and JetPack {row.versions[0]} has CUDA {own}",
-            evidence=(build.evidence, Evidence(f"JetPack {jetpack}", host.jetpack.at)),
+            message=f"{what}, and JetPack {row.versions[0]} has CUDA {own}",
+            evidence=(fact, Evidence(f"JetPack {jetpack}", host.jetpack.at)),
             remedies=(
                 Remedy(f"use a build or container made for JetPack {row.versions[0]}"),
                 Remedy("or flash a newer JetPack", reboot=True, undo="none"),
             ),
             sources=tuple(row.source),
         )
+
+
+def _asked_cuda(case: Case, matrix: Matrix, own: Version) -> tuple[str, Evidence]:
+    """What asks for another CUDA than the JetPack has: the build, or the sources of the engine."""
+    build = runtime_build(case, matrix)
+    if build is not None and not build.assumed:
+        later = (build.cuda.major or 0) > (own.major or 0)
+        return f"{build.label} is built for CUDA {build.cuda}" if later else "", build.evidence
+    found = engine(case, matrix)
+    for match in covering(matrix, found, "toolkit"):
+        if match.claim.value.startswith(">") and admits(match.claim.value, own) is False:
+            return f"{found.label} needs CUDA {match.claim.value} to be built", found.evidence
+    raise MissingFact("the CUDA version of the installed build", Missing.NOT_STATED)
 
 
 RULES: tuple[Rule, ...] = (

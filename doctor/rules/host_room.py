@@ -17,7 +17,7 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu
 from doctor.rules.memory_need import checkpoint
 from doctor.rules.model_facts import environment
-from doctor.rules.settings import covering
+from doctor.rules.settings import Setting, covering, holds, settings
 from doctor.rules.software import Software, engine
 
 _MIB_PER_GIB = 1024
@@ -170,7 +170,8 @@ def shared_memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
             Remedy("or with more of its own", ("docker run --shm-size=16g ...",)),
         ),
         sources=("https://docs.docker.com/reference/cli/docker/container/run/",),
-        severity=None if count else Severity.WARNING,
+        # A daemon may give more than the command asks for.
+        severity=None if count and not size.partial else Severity.WARNING,
     )
 
 
@@ -229,7 +230,9 @@ def _size_on_disk(case: Case, matrix: Matrix) -> tuple[int, bool]:
     need = checkpoint(case, matrix) if is_handed_over and not name.startswith(("/", ".")) else None
     if need is None or not need.total_gib:
         raise NotApplicable("the size of the model is not known")
-    return ceil(need.total_gib * _MIB_PER_GIB), False
+    # What converts a checkpoint writes it once more beside the files that it reads.
+    copies = 2 if arguments(case).get("convert_checkpoint") else 1
+    return ceil(need.total_gib * _MIB_PER_GIB) * copies, False
 
 
 @rule("HST221", cause="ulimit-too-low", severity=Severity.WARNING)
@@ -244,21 +247,23 @@ def limits_too_low(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: no figure is known for the engine, or the limits were not read.
     Sources: sources of the engines (claims in the matrix).
     """
-    found = engine(case, matrix)
+    found, setting = engine(case, matrix), settings(case, matrix)[0]
     own = case.workload.limits if case.workload is not None else Limits()
     here = case.facts.host.limits
     files = own.open_files if own.open_files.is_known else here.open_files
     memory = own.locked_memory_kib if own.locked_memory_kib.is_known else here.locked_memory_kib
     yield from each(
         (
-            lambda: _below(matrix, found, "open-files", files),
-            lambda: _below(matrix, found, "memlock-kib", memory),
+            lambda: _below(matrix, found, setting, "open-files", files),
+            lambda: _below(matrix, found, setting, "memlock-kib", memory),
         )
     )
 
 
-def _below(matrix: Matrix, found: Software, key: str, limit: Reading[int]) -> Iterator[Fault]:
-    asked = [match for match in covering(matrix, found, "limit", key) if match.claim.value]
+def _below(
+    matrix: Matrix, found: Software, setting: Setting, key: str, limit: Reading[int]
+) -> Iterator[Fault]:
+    asked = [m for m in covering(matrix, found, "limit", key) if holds(m.claim, setting)]
     if not asked:
         raise NotApplicable(f"no limit is known that {found.name} asks for")
     have = limit.known(f"host.limits.{key}")

@@ -1,4 +1,4 @@
-"""What an engine needs of the system around it: libraries, and the network."""
+"""What an engine needs of the system around it: libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import each, is_absent, missed, need_contents
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.model_facts import environment
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import engine
 
@@ -129,97 +128,4 @@ def _searched(case: Case, name: str) -> str:
     return next(named, case.scope.binaries.at)
 
 
-@rule("HST231", cause="network-unreachable", severity=Severity.ERROR)
-def network_unreachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A hub, index or registry that is needed was tried and not reached.
-
-    What: addresses that were tried and did not answer, where the engine must fetch its
-        model or packages; a host told to be offline, where a model is named as on the hub.
-    Why: without a route, a proxy or name resolution, downloads hang or fail; behind a
-        proxy that opens TLS, the certificate is refused.
-    How to fix: set the proxy for the process that downloads, use a mirror, or fetch the
-        files elsewhere and point the engine to them.
-    Silent when: nothing was tried, and the container has a network. A warning for a proxy on
-        the loopback address, which in a container is its own, and for a host told offline.
-    Sources: Hugging Face Hub documentation, environment variables.
-    """
-    cut_off = _cut_off(case) or _offline(case)
-    if cut_off is not None:
-        yield cut_off
-        return
-    reading = case.facts.host.unreachable
-    failed = reading.known("host.unreachable")
-    if failed:
-        yield Fault(
-            message=f"not reachable from here: {', '.join(failed)}",
-            evidence=(Evidence(f"tried: {', '.join(failed)}", reading.at),),
-            remedies=(
-                Remedy("set the proxy where the engine is started", ("export HTTPS_PROXY=...",)),
-                Remedy("or use a mirror of the hub", ("export HF_ENDPOINT=...",)),
-                Remedy("or fetch the files elsewhere", ("export HF_HUB_OFFLINE=1",)),
-            ),
-        )
-
-
-def _cut_off(case: Case) -> Fault | None:
-    """A container without a network, or with a proxy that only the host has, needs its model."""
-    model = str((case.workload.args.value or {}).get("model", "")) if case.workload else ""
-    runtime = case.scope.runtime.value or ""
-    if case.scope.kind != "container" or not _REPOSITORY.fullmatch(model):
-        return None
-    if _NO_NETWORK.search(runtime):
-        fact, severity = Evidence("--network none", case.scope.runtime.at), None
-    else:
-        env = environment(case)
-        proxies = [env.get(name, "") for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")]
-        local = next((text for text in proxies if _LOOPBACK.search(text)), "")
-        if not local or _HOST_NETWORK.search(runtime):
-            return None
-        fact, severity = Evidence(f"proxy {local}", case.scope.env.at), Severity.WARNING
-    return Fault(
-        message=f"the container cannot fetch {model}: it does not reach the network of the host",
-        evidence=(fact,),
-        remedies=(
-            Remedy("give it a network and a proxy that it reaches", ("docker run --network host",)),
-            Remedy("or fetch the model before, and mount its folder"),
-        ),
-        severity=severity,
-    )
-
-
-def _offline(case: Case) -> Fault | None:
-    """Somebody tells of a host without a network, and a model is named as the hub names it."""
-    model = str((case.workload.args.value or {}).get("model", "")) if case.workload else ""
-    said = next(filter(None, map(_OFFLINE.search, case.facts.notes)), None)
-    if said is None or not _REPOSITORY.fullmatch(model):
-        return None
-    return Fault(
-        message=f"this host has no way to the hub, and {model} is named as the hub names it",
-        evidence=(Evidence(said[0], "notes"), Evidence(f"model {model}", "engine_args")),
-        remedies=(
-            Remedy("name the folder of a copy that holds everything, code of the model too"),
-            Remedy("or use a mirror of the hub that the host reaches", ("export HF_ENDPOINT=...",)),
-        ),
-        severity=Severity.WARNING,
-    )
-
-
-_OFFLINE = re.compile(
-    r"\b(?:host|machine|server|node|cluster|site|container|system|computer|environment|network)s? "
-    r"(?:is|are|has|have|had|runs?)(?: been)? (?:completely |fully |strictly )?"
-    r"(?:offline\b|air-?gapped\b|behind a firewall|"
-    r"(?:no|not) [^.;]{0,20}(?:internet|connection|network|route)\b)|"
-    r"\bair-?gapped (?:host|machine|server|node|cluster|site|network|environment)|"
-    r"\b(?:no|without)(?: an?| any)? internet\b|"
-    r"\b(?:cannot|can't|can not) reach (?:huggingface|the hub|the internet)|"
-    r"\b(?:huggingface\.co|hf\.co|the hub|hugging face) (?:times out|timed out|is (?:blocked|down|"
-    r"unreachable|not (?:reachable|accessible)))\b",
-    re.IGNORECASE,
-)
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
-_NO_NETWORK = re.compile(r"--net(?:work)?[= ]none\b")
-_HOST_NETWORK = re.compile(r"--net(?:work)?[= ]host\b|network_mode: host")
-_LOOPBACK = re.compile(r"//(?:[^/@]{1,80}@)?(?:127\.0\.0\.1|localhost)\b")
-
-
-RULES: tuple[Rule, ...] = (system_library_missing, network_unreachable)
+RULES: tuple[Rule, ...] = (system_library_missing,)

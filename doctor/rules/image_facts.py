@@ -86,6 +86,18 @@ def tagged(ref: str, matrix: Matrix) -> Tagged | None:
     return None
 
 
+def rows_of(ref: str, matrix: Matrix) -> tuple[ContainerImage, ...]:
+    """The row of an image; where its tag tells none ("latest"), all rows of the repository."""
+    found = tagged(ref, matrix)
+    if found is not None:
+        return (found.row,)
+    repository = re.sub(r":[^/]*$", "", ref.partition("@")[0])
+    named = (r for r in matrix.images if repository)
+    return tuple(
+        r for r in named if repository == r.repository or repository.endswith("/" + r.repository)
+    )
+
+
 def image_cuda(scope: Scope, matrix: Matrix) -> ImageCuda | None:
     """The CUDA version that an image states, or that is known of its tag."""
     cuda = scope.image.cuda

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from doctor.facts import Missing, MissingFact, Reading, Version
@@ -106,12 +107,15 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
         answers 207000 or 507033.
     How to fix: raise driver and firmware as one set, or use an older CANN and engine.
     Silent when: the product line is another one, whose numbers cannot be compared (950),
-        or no CANN is installed.
+        or no CANN is installed. A warning for a driver of two years before all that the
+        release notes name.
     Sources: CANN release notes, MindIE release notes (rows in the matrix).
     """
     is_ascend(case, matrix)
     driver = case.facts.ascend.driver.known("ascend.driver")
     cann, at = cann_version(case, matrix)
+    if cann is None and not case.facts.ascend.cann.is_absent:
+        cann, at = _cann_of_engine(case, matrix), "engine"
     if cann is None:
         if case.facts.ascend.cann.is_absent:
             raise NotApplicable("no CANN is installed")
@@ -128,7 +132,43 @@ def npu_driver_below_floor(case: Case, matrix: Matrix) -> Iterator[Fault]:
             wanted = f"{match.claim.value} or newer"
             yield _driver_fault(case, found, driver, wanted, match.claim.source)
             return
+    named = _named_line(matrix, cann)
+    if named is not None and (driver.major or 0) + _YEARS_SERVED < (named.major or 0):
+        wanted = f"of about {named}, as its release notes name"
+        fault = _driver_fault(
+            case, found, driver, wanted, found.rows[0].source if found.rows else ()
+        )
+        yield replace(fault, severity=Severity.WARNING)
+        return
     _need_floor(matrix, found, driver)
+
+
+_YEARS_SERVED = 1
+
+
+def _cann_of_engine(case: Case, matrix: Matrix) -> Version | None:
+    """The CANN for which the release of an engine is made; none other runs it."""
+    if engine_name(case, matrix) not in ASCEND_ENGINES:
+        return None
+    from doctor.rules.software import engine
+
+    found = engine(case, matrix)
+    texts = {row.extra.get("cann", "") for row in found.rows} if found.version else set()
+    return Version.maybe(texts.pop()) if len(texts) == 1 else None
+
+
+def _named_line(matrix: Matrix, cann: Version) -> Version | None:
+    """The lowest driver that the notes of this CANN name, or of the next older with any.
+
+    Drivers are numbered by years, and those of the year before still serve. What CANN asks
+    for only rises.
+    """
+    for row, version in matrix.versions("cann"):
+        texts = (row.extra.get(key, "") for key in ("hdk_matched", "hdk_also", "hdk_min"))
+        named = [Version(spec) for text in texts for spec in text.split("|") if spec]
+        if named and version.newer_than(cann) is not True:
+            return min(named, key=lambda driver: driver.low)
+    return None
 
 
 def _need_floor(matrix: Matrix, found: Software, driver: Version) -> None:

@@ -11,7 +11,7 @@ from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
 from doctor.rules.driver_state import DRIVER_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.image_facts import CUDA_BASE, tagged
+from doctor.rules.image_facts import CUDA_BASE, rows_of
 from doctor.rules.settings import covering, holds, possible, settings
 from doctor.rules.software import Software, engine
 
@@ -90,10 +90,10 @@ def server_image_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("not a Jetson")
     if not _has_own_libraries(case, matrix):
         raise NotApplicable("a Jetson that runs what is made for servers")
-    image = tagged(case.scope.image.ref, matrix)
-    if image is None or image.row.vendor != "nvidia" or CUDA_BASE in image.row.repository:
+    rows = rows_of(case.scope.image.ref, matrix)
+    if not rows or any(r.vendor != "nvidia" or CUDA_BASE in r.repository for r in rows):
         raise NotApplicable("no image of an engine for NVIDIA cards")
-    apart = (m.claim.key for m in matrix.claims(image.row.engine, "platform"))
+    apart = (m.claim.key for m in matrix.claims(rows[0].engine, "platform"))
     if "jetson" in apart:
         raise NotApplicable("the engine on a Jetson is stated apart")
     if _OF_JETSON.search(case.scope.image.ref):

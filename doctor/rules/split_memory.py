@@ -47,7 +47,7 @@ def weights_exceed_host_and_devices(case: Case, matrix: Matrix) -> Iterator[Faul
     memory = host.memory_mib if host.memory_mib.is_known else host.memory_available_mib
     ram = (memory.known("host.memory_mib") + (host.swap_mib.value or 0)) / 1024
     is_told = case.facts.devices.is_known or case.facts.devices.is_absent
-    own = _device_memory(case, matrix) if is_told else margin(matrix, "unstated-card-gib")
+    own = _device_memory(case, matrix) if is_told else _likely_card(matrix, ram)
     if need <= ram + own:
         return
     is_refused = name == "ollama" or any(_is_on(case, flag) for flag in ("no_mmap", "mlock"))
@@ -74,6 +74,11 @@ def least_gib(case: Case, matrix: Matrix) -> float:
     if params is None or bits is None:
         raise MissingFact("size and format of the model", Missing.NOT_STATED)
     return params * 1e9 * bits / 8 / _GIB
+
+
+def _likely_card(matrix: Matrix, ram: float) -> float:
+    """GiB that the devices hold at most where nobody speaks of any."""
+    return min(margin(matrix, "unstated-card-gib"), ram * margin(matrix, "unstated-card-per-host"))
 
 
 def _device_memory(case: Case, matrix: Matrix) -> float:

@@ -19,7 +19,9 @@ from doctor.rules.software import admits, software
 _GUIDE = "https://docs.nvidia.com/cuda/wsl-user-guide/"
 # WSL 1 names the build of Windows: "4.4.0-19041-Microsoft". WSL 2 has a kernel of its own.
 _WSL_1 = re.compile(r"4\.4\.0-\d{5}-Microsoft")
-_PASSED_IN = re.compile(r"/usr/lib/wsl(?:/lib)?(?:/lib(?:cuda|nvidia)\S*)?|/dev/dxg")
+_PASSED_IN = re.compile(r"/usr/lib/wsl(?:/lib)?(?:/lib(?:cuda|nvidia|dx)\S*)?|/dev/dxg")
+# Without a path it may also be missed inside a container, to which somebody hands it.
+_ITS_LIBRARIES = re.compile(r"lib(?:cuda|nvidia-ml|dxcore)\.so(?:\.1)?")
 
 
 @rule("HST196", cause="wsl-specific", severity=Severity.ERROR)
@@ -37,12 +39,14 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.facts.host.platform.known("host.platform") != "wsl2":
         raise NotApplicable("not WSL")
-    names = missed(case, _PASSED_IN)
+    inside = case.scope.kind in ("container", "image")
+    names = missed(case, _PASSED_IN) or (() if inside else missed(case, _ITS_LIBRARIES))
     if names:
         yield _fault(
             f"{names[0]}, which Windows passes in, is not there",
             Evidence(f"{names[0]} was not found", "absent"),
             Remedy("install the driver in Windows, then restart WSL", ("wsl.exe --shutdown",)),
+            *_to_loader(names[0]),
         )
         return
     kernel = case.facts.host.kernel.known("host.kernel")
@@ -74,8 +78,19 @@ def _old_kernel(case: Case, matrix: Matrix, kernel: Version | None) -> Iterator[
             )
 
 
-def _fault(message: str, fact: Evidence, remedy: Remedy) -> Fault:
-    return Fault(message=message, evidence=(fact,), remedies=(remedy,), sources=(_GUIDE,))
+def _to_loader(name: str) -> tuple[Remedy, ...]:
+    if name.startswith("/"):
+        return ()
+    return (
+        Remedy(
+            "or, if the folder holds it, show the folder to the loader",
+            ("ls -l /usr/lib/wsl/lib", 'export LD_LIBRARY_PATH="/usr/lib/wsl/lib"'),
+        ),
+    )
+
+
+def _fault(message: str, fact: Evidence, *remedies: Remedy) -> Fault:
+    return Fault(message=message, evidence=(fact,), remedies=remedies, sources=(_GUIDE,))
 
 
 @rule("HST194", cause="wsl-specific", severity=Severity.ERROR)

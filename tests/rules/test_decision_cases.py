@@ -42,6 +42,7 @@ from doctor.rules import (
     driver_fabric,
     driver_floor,
     driver_match,
+    driver_loaded,
     driver_modules,
 )
 from doctor.rules.engine import Case, run_rule
@@ -52,6 +53,7 @@ RULES = (
     *driver_floor.RULES,
     *driver_match.RULES,
     *driver_modules.RULES,
+    *driver_loaded.RULES,
     *driver_fabric.RULES,
     *cuda_code.RULES,
 )

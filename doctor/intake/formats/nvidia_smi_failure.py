@@ -15,6 +15,12 @@ _NO_DRIVER = "couldn't communicate with the NVIDIA driver"
 _NO_DEVICES = "No devices were found"
 _NO_HANDLE = "Unable to determine the device handle for "
 _NO_TOOL = ("nvidia-smi: command not found", "nvidia-smi: not found", "'nvidia-smi' not found")
+# The same as people tell it.
+_TOLD_NONE = re.compile(
+    r"\bnvidia-smi\b[^.;,\n]{0,20}\b(?:finds?|found|shows?|lists?|sees?|reports?|prints?|has) "
+    r"no (?:nvidia )?(?:devices?|gpus?|cards?)\b",
+    re.IGNORECASE,
+)
 MARKS = (*_NO_TOOL, "Failed to initialize NVML", _NO_DRIVER, _NO_DEVICES, _NO_HANDLE)
 # Return codes of NVML by the words that nvmlErrorString has for them (nvml.h).
 _CODES = {
@@ -32,7 +38,7 @@ _CODES = {
 
 def looks_like(text: str) -> bool:
     """Tell by the tool's own sentences."""
-    return any(mark in text for mark in MARKS)
+    return any(mark in text for mark in MARKS) or _TOLD_NONE.search(text) is not None
 
 
 def parse(text: str) -> Facts:
@@ -50,7 +56,11 @@ def parse(text: str) -> Facts:
             userspace=reading(version(library[1].rstrip(".")) if library else None, AT),
             nvml_error=reading(9 if unloaded and code is None else code, AT),
             # The bus may still have some.
-            nvml_devices=seen(0, AT) if _NO_DEVICES in text else UNSTATED,
+            nvml_devices=seen(0, AT) if _has_none(text) else UNSTATED,
         ),
         logs=tuple(LogText(line.strip()) for line in text.splitlines() if looks_like(line))[:1],
     )
+
+
+def _has_none(text: str) -> bool:
+    return _NO_DEVICES in text or _TOLD_NONE.search(text) is not None
