@@ -1,4 +1,4 @@
-"""Rules about the source of a model: its files, the right to fetch it, how far it is quantized."""
+"""Rules about the source of a model: its files, the right to fetch it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.model_facts import argument, environment, model_name
-from doctor.rules.settings import applicable, settings
-from doctor.rules.software import engine
+from doctor.rules.model_facts import environment, model_name
 
 _MODEL_FILE = re.compile(
     r".*\.(?:safetensors|gguf|bin|pth?)(?:\.index\.json)?|(?:.*/)?(?:config|generation_config|params|"
@@ -128,49 +126,7 @@ def _no_access(case: Case, why: str) -> Fault:
     )
 
 
-@rule("MDL601", cause="quantization-quality", severity=Severity.INFO)
-def quality_lost_to_quantization(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The model or its KV cache is quantized to few bits; answers may be worse.
-
-    What: a measured perplexity against the one of the model at 16 bit, where both are
-        known; else quantization of weights below 4 bit.
-    Why: below 4 bit the loss is no longer small; KV-cache quantization is felt sooner
-        than that of weights.
-    How to fix: start quality-sensitive work at 8 bit; calibrate with text like yours.
-    Silent when: neither was measured nor is the format that small.
-    Sources: llama.cpp quantize documentation (perplexity per type).
-    """
-    measured = case.workload.measured.value or {} if case.workload else {}
-    here, base = measured.get("perplexity"), measured.get("perplexity_16bit")
-    found = engine(case, matrix)
-    if here and base:
-        claims = applicable(matrix, found, "parameter", settings(case, matrix)[0], "perplexity")
-        limit = float(claims[0].claim.value) if claims else 1.0
-        loss = here / base - 1
-        if loss > limit:
-            yield Fault(
-                f"perplexity is {loss:.0%} above that of 16 bit",
-                evidence=(Evidence(f"perplexity {here}, 16 bit {base}"),),
-                remedies=(Remedy("use a quantization of more bits"),),
-                severity=Severity.WARNING,
-            )
-        return
-    name = f"{argument(case, 'quantization')[0] or ''} {model_name(case)}".lower()
-    low = [word for word in _LOW_BITS if word in name]
-    if not name.strip():
-        raise NotApplicable("no model is named")
-    if low:
-        yield Fault(
-            f"{low[0]} keeps fewer than 4 bits a weight: expect worse answers",
-            evidence=(Evidence(name.strip()),),
-            remedies=(Remedy("use a 4-bit or 8-bit quantization if it fits"),),
-        )
-
-
-_LOW_BITS = ("q2_k", "q3_k", "iq1_", "iq2_", "iq3_", "2bit", "3bit", "int2", "int3", "2-bit")
-
 RULES = (
     model_files_incomplete,
     model_not_reachable,
-    quality_lost_to_quantization,
 )

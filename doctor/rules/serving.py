@@ -113,7 +113,7 @@ def port_taken(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if work is None or work.pid is not None:
         raise NotApplicable("no engine is to be started")
     taken = case.facts.host.listening_ports.known("host.listening_ports")
-    port = count(case, "port") or _default_port(case, matrix)
+    port = count(case, "port") or default_port(case, matrix)
     if port is None:
         raise MissingFact("port of the engine", Missing.NOT_STATED)
     if port in taken:
@@ -129,7 +129,7 @@ def port_taken(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-def _default_port(case: Case, matrix: Matrix) -> int | None:
+def default_port(case: Case, matrix: Matrix) -> int | None:
     """The port that every release which this may be takes by default."""
     found = possible(matrix, engine(case, matrix), "parameter", settings(case, matrix)[0], "port")
     defaults = {str(m.claim.data.get("default", m.claim.value)) for m, _ in found}
