@@ -161,7 +161,9 @@ def _built_for(
     found: Software = software(matrix, matrix.engine_packages[package.name], package.version)
     specs = [row.pins.get("torch", "") for row in found.rows]
     if not any(specs):
-        return _by_engine(matrix, package)
+        # A vendor's own torch has kernels of the vendor beside it.
+        is_public = not torch.is_prerelease and (torch.local == "" or torch.local[:3] == "cu1")
+        return _by_engine(matrix, package) if is_public else ("", ())
     if not all(spec.startswith("==") for spec in specs):
         return "", ()
     # Of a version that is stated loosely, the nearest; any that admits this torch is enough.
@@ -177,7 +179,8 @@ def _by_engine(matrix: Matrix, package: Package) -> tuple[str, tuple[str, ...]]:
     domain, version = matrix.engine(_KERNELS.get(package.name, "")), package.version
     if domain is None or version is None or not version.is_exact:
         return "", ()
-    pinning = [row for row in domain.releases if _is_pinned(row.pins.get(package.name, ""), version)]
+    name = package.name
+    pinning = [row for row in domain.releases if _is_pinned(row.pins.get(name, ""), version)]
     specs = {row.pins.get("torch", "") for row in pinning}
     if len(specs) != 1 or not next(iter(specs)).startswith("=="):
         return "", ()

@@ -101,7 +101,7 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
         mine.add("torch")
     # What is stated beside a script of one's own is what that script imports.
     is_script = name in _LIBRARIES and not any(p.requires for p in packages(case))
-    for subject in _subjects(case, matrix):
+    for subject in _subjects(case, matrix, is_script):
         for match in applicable(matrix, subject, "known-bad", setting):
             other = case.scope.package(match.claim.key)
             carrier = str(match.claim.data.get("distribution", ""))
@@ -155,8 +155,8 @@ def _pinned(case: Case, matrix: Matrix) -> frozenset[str]:
     return frozenset.intersection(*pins) if pins else frozenset()
 
 
-def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:
-    """The engine and every installed distribution with a domain of its own."""
+def _subjects(case: Case, matrix: Matrix, is_script: bool) -> Iterator[Software]:
+    """The engine and every installed distribution with a domain of its own; torch of a script."""
     names = matrix.engine_packages
     seen = set()
     if case.workload is not None:
@@ -168,6 +168,8 @@ def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:
         if name is not None and name not in seen:
             seen.add(name)
             yield software(matrix, name, package.version, package.location)
+    if is_script and "torch" not in seen:
+        yield software(matrix, "torch", None)
 
 
 def _known_bad(subject: Software, other: Package, claim: Claim, extrapolated: str) -> Fault:

@@ -1,4 +1,4 @@
-"""Rules about the NCCL that several devices talk through: what was built with, what the card needs."""
+"""Rules about the NCCL that several devices talk through, and what their card needs of it."""
 
 from __future__ import annotations
 

@@ -176,8 +176,8 @@ def lent_memory(case: Case, matrix: Matrix) -> float:
     own = _device_memory(case, matrix)
     lent = [d.memory_mib.value for d in case.devices if d.vendor == "apple" and d.memory_mib.value]
     own += sum(lent) / 1024 * margin(matrix, "metal-share")
-    # Whoever states one card without a number mostly has one: a warning, then.
-    if not own or (case.facts.devices.partial and len(case.devices) > 1):
+    is_open = case.facts.devices.partial and not is_one_assumed(case, matrix)
+    if not own or is_open:
         raise MissingFact("number of devices with memory of their own", Missing.NOT_STATED)
     return own
 
