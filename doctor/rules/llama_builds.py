@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.decide import missed
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import accelerators, wants_cpu
 from doctor.rules.model_facts import argument, environment
 from doctor.rules.software import engine_name
