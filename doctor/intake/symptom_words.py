@@ -100,6 +100,24 @@ _SAID = {
     r"traffic)|(?:per|an|each|every|a) (?:hour|day|request|image)|over (?:hours|days|time)|"
     r"until it)\b|\b(?:memory|vram|ram)\b[^;\n]{0,30}?\b(?:never|not) (?:released|freed|"
     r"given back|returned) (?:after|when|until)\b",
+    "desktop_on_card": r"\b(?:desktop|display|monitors?|screens?|x server|xorg|gnome|kde|"
+    r"compositor|window manager|browser|game)\b[^;\n]{0,40}?\b(?:same|this|that) (?:gpu|card)\b|"
+    r"\b(?:gpu|card)\b[^;\n]{0,40}?\b(?:drives|also drives|renders|runs) (?:the |a |my )?"
+    r"(?:desktop|display|monitors?|screens?)\b|"
+    r"\b(?:monitors?|displays?|screens?) (?:is |are )?(?:attached|connected|plugged in)\b",
+    "lfs_pointers": r"(?:safetensors|weights?|shards?|files?|\.bin|gguf)\b[^;\n]{0,40}"
+    r"\b\d{2,3} bytes\b|\b(?:git[- ])?lfs pointers?\b|"
+    r"\b(?:cloned?|checked out) without (?:git[- ])?lfs\b",
+    "fetch_interrupted": r"\b(?:download|pull|clone|copy|transfer)(?:ing)?\b[^;\n]{0,30}"
+    r"\b(?:interrupted|aborted|cancell?ed|broke off|incomplete|not complete|not finished|"
+    r"cut off)\b|"
+    r"\b(?:interrupted|aborted|incomplete|partial) (?:download|pull|clone|copy)\b",
+    "not_logged_in": r"\bnot logged in\b(?! (?:as root|to the console))|\bnever logged in\b|"
+    r"\b(?:no|without an?) (?:hf |hugging ?face |access )token\b",
+    "no_access": r"\b(?:licen[sc]e|terms|conditions)\b[^;\n]{0,20}\bnot (?:yet )?accepted\b|"
+    r"\b(?:has|have|did) not accept(?:ed)? (?:the |its )?(?:licen[sc]e|terms|conditions)\b|"
+    r"\baccess\b[^;\n]{0,30}\bnot (?:yet )?(?:granted|approved|requested)\b|"
+    r"\b(?:model|repo(?:sitory)?) is (?:private|gated)\b",
     "slower_split": rf"\b(?:as slow as|slower than|no faster than|not faster than|same speed as) "
     rf"(?:with |on |using )?{_FEWER}\b|"
     r"\b(?:does not|doesn't|do not|hardly|barely|poorly|badly) scales?\b|"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
@@ -12,6 +13,7 @@ from doctor.matrix import Matrix
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_facts import environment, model_name
+from doctor.rules.serving_told import is_told, told
 
 _MODEL_FILE = re.compile(
     r".*\.(?:safetensors|gguf|bin|pth?)(?:\.index\.json)?|(?:.*/)?(?:config|generation_config|params|"
@@ -41,6 +43,9 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if looked_for:
         yield _without_files(case, looked_for)
         return
+    if is_told(case, "lfs_pointers", "fetch_interrupted"):
+        yield _told_incomplete(case)
+        return
     config = case.workload.model.known("model files")
     kinds = {
         "missing_files": "are missing",
@@ -64,6 +69,16 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     ),
                 ),
             )
+
+
+def _told_incomplete(case: Case) -> Fault:
+    what = "are Git LFS pointers" if is_told(case, "lfs_pointers") else "were not fetched whole"
+    return Fault(
+        f"files of {model_name(case) or 'the model'} {what}, as is told",
+        evidence=(told(case, "lfs_pointers", "fetch_interrupted"),),
+        remedies=(Remedy("fetch the model again, whole (with git lfs pull in a clone)"),),
+        severity=Severity.WARNING,
+    )
 
 
 def _without_files(case: Case, names: tuple[str, ...]) -> Fault:
@@ -100,6 +115,10 @@ def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if model_name(case).startswith(("/", "./", "~")):
         raise NotApplicable("the model is a folder")
     config = case.workload.model.value or {}
+    why = _told(case, matrix)
+    if why:
+        yield replace(_no_access(case, why), severity=Severity.WARNING)
+        return
     if "cached" not in config and "gated" not in config:
         raise MissingFact("whether the model is on disk or gated", Missing.NOT_STATED)
     env = environment(case)
@@ -110,6 +129,14 @@ def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _no_access(case, "HF_HUB_OFFLINE is set and the model is not on disk")
     elif not cached and config.get("gated") and case.scope.env.is_known and not token:
         yield _no_access(case, "the model is gated and no HF_TOKEN is set")
+
+
+def _told(case: Case, matrix: Matrix) -> str:
+    """What a person tells of access to it: of a login only where its owner asks for one."""
+    owners = [m.claim.key.lower() for m in matrix.claims("transformers", "gated-models")]
+    is_gated = any(model_name(case).lower().startswith(owner) for owner in owners)
+    names = ("no_access", *(("not_logged_in",) if is_gated else ()))
+    return told(case, *names).fact if is_told(case, *names) else ""
 
 
 def _no_access(case: Case, why: str) -> Fault:

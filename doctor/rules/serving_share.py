@@ -36,12 +36,18 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
     fraction = number(case, "gpu_memory_utilization")
     if fraction is None and _says_what_is_free(case) and not _weights_exceed(case, matrix):
         fraction = default_share(case, matrix)
-    if fraction is None or not is_share_of_total(case, matrix):
+    if fraction is None:
         raise NotApplicable("no share of the total memory is asked for")
-    if fraction > 1:
+    of_total = is_share_of_total(case, matrix)
+    if of_total and fraction > 1:
         yield _fraction_fault(case, f"gpu_memory_utilization {fraction:g} is more than 1", None)
         return
-    yield from _above_sound_share(case, matrix, fraction)
+    unsound = list(_above_sound_share(case, matrix, fraction))
+    yield from unsound
+    if not of_total:
+        if not unsound:
+            raise NotApplicable("it means a share of something else")
+        return
     if case.workload is not None and case.workload.pid is not None:
         return
     measured = (case.workload.measured.value or {}) if case.workload else {}
