@@ -118,6 +118,10 @@ _SAID = {
     r"\b(?:has|have|did) not accept(?:ed)? (?:the |its )?(?:licen[sc]e|terms|conditions)\b|"
     r"\baccess\b[^;\n]{0,30}\bnot (?:yet )?(?:granted|approved|requested)\b|"
     r"\b(?:model|repo(?:sitory)?) is (?:private|gated)\b",
+    "exposed": r"\b(?:public|internet)[- ](?:address|ip|facing|endpoint|network|server)\b|"
+    r"\b(?:open|exposed|reachable|served|listens)\b[^;\n]{0,30}?\b(?:internet|publicly|public)\b|"
+    r"\buntrusted (?:models?|checkpoints?|users?|input|files?|weights)\b|"
+    r"\b(?:checkpoints?|models?|weights|files)\b[^;\n]{0,20}?\bfrom (?:others|strangers|unknown)\b",
     "slower_split": rf"\b(?:as slow as|slower than|no faster than|not faster than|same speed as) "
     rf"(?:with |on |using )?{_FEWER}\b|"
     r"\b(?:does not|doesn't|do not|hardly|barely|poorly|badly) scales?\b|"
