@@ -50,6 +50,22 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     if case.workload is not None and case.workload.pid is not None:
         return
+    stated = list(_beyond_what_is_free(case, fraction))
+    yield from stated
+    if stated:
+        return
+    for device in case.devices:
+        total, free = device.memory_mib.value, device.memory_free_mib.value
+        if total and free is not None and fraction * total > free:
+            what = (
+                f"gpu_memory_utilization {fraction:g} is {fraction * total / 1024:.1f} GiB of "
+                f"{cards.label(device, matrix)}; {free / 1024:.1f} GiB are free"
+            )
+            yield _fraction_fault(case, what, None)
+
+
+def _beyond_what_is_free(case: Case, fraction: float) -> Iterator[Fault]:
+    """The share of what a device has against what is free of it, where both were measured."""
     measured = (case.workload.measured.value or {}) if case.workload else {}
     whole = next((measured[name] for name in _TOTAL if name in measured), None)
     left = next((measured[name] for name in _FREE if name in measured), None)
@@ -60,15 +76,6 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if whole and left is not None and fraction * whole > left:
         what = f"{fraction * whole:.1f} GiB are asked for and {left:.1f} are free"
         yield _fraction_fault(case, what, None)
-        return
-    for device in case.devices:
-        total, free = device.memory_mib.value, device.memory_free_mib.value
-        if total and free is not None and fraction * total > free:
-            what = (
-                f"gpu_memory_utilization {fraction:g} is {fraction * total / 1024:.1f} GiB of "
-                f"{cards.label(device, matrix)}; {free / 1024:.1f} GiB are free"
-            )
-            yield _fraction_fault(case, what, None)
 
 
 def _says_what_is_free(case: Case) -> bool:
