@@ -179,7 +179,7 @@ class Workload(Record):
     `limits` are those of its process; `libraries` the drivers and runtimes that its processes
     have mapped: a path that ends in " (deleted)" was replaced on disk since. `building` are
     the words by which somebody says that it is compiled here, `plainly` those by which it was
-    installed from the default index.
+    installed from the default index, `symptoms` those that tell how it runs ("device_idle").
     """
 
     id: str
@@ -197,3 +197,4 @@ class Workload(Record):
     libraries: Reading[tuple[str, ...]] = UNSTATED
     building: Reading[str] = UNSTATED
     plainly: Reading[str] = UNSTATED
+    symptoms: Reading[dict[str, str]] = UNSTATED

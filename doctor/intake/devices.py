@@ -28,6 +28,7 @@ _VIRTUAL = re.compile(
     r"\bvGPU\b|\bGRID\b|\b[A-Z][A-Z\d]{0,9}-(?:\d-)?\d{1,3}[ABCQ](?:ME)?\b",
 )
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
+_LISTED = re.compile(r"(?:PIX|PXB|PHB|NODE|SYS)(?:(?:,| and|/|,? or)? ?(?:PIX|PXB|PHB|NODE|SYS))+")
 _EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
 _NO_NVLINK = re.compile(r"\bno nvlink\b|\bnvlink:? (?:none|no|not|absent)\b", re.I)
 _PEER = re.compile(
@@ -152,6 +153,8 @@ def _link_of_all(text: str, count: int) -> str:
     kinds = list(dict.fromkeys(_LINK.findall(text)))
     if len(kinds) > 1 and re.search(r"\bonly\b", text):
         return "|".join(kinds)
+    if len(kinds) > 1 and (_NO_NVLINK.search(text) or _LISTED.fullmatch(text.strip())):
+        return "" if any(kind.startswith("NV") for kind in kinds) else "|".join(kinds)
     if len(kinds) == 1 and (_EVERY.search(text) or count == 2):
         return str(kinds[0])
     return "PIX|PXB|PHB|NODE|SYS" if _NO_NVLINK.search(text) and not kinds else ""

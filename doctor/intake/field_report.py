@@ -27,6 +27,7 @@ from doctor.intake.report_scope import stated_scope
 from doctor.intake.report_workload import stated_workload
 from doctor.intake.stated import Stated
 from doctor.intake.switch_words import with_switches
+from doctor.intake.symptom_words import with_symptoms
 
 KEYS = frozenset(
     {
@@ -85,6 +86,7 @@ def read_field_report(data: Any) -> Facts:
     if workload is not None:
         workload = with_told(workload, report.strings("notes"))
         workload = with_switches(workload, report.strings("notes"))
+        workload = with_symptoms(workload, report.strings("notes"))
     devices = stated_devices(report)
     topology = report.text("topology")
     facts = Facts(

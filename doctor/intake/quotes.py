@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from doctor.facts import Facts, LogText, NvidiaFacts, Version
+from doctor.facts import Facts, HostFacts, LogText, NvidiaFacts, Version, seen
 from doctor.intake.formats import (
     collect_env,
     command_line,
@@ -35,6 +35,11 @@ from doctor.probes.tool_text import LIMIT, reading
 # The head of nvidia-smi's table, of which people copy a part.
 _DRIVER = re.compile(r"\bDriver Version: {1,4}(\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")
 _CUDA = re.compile(r"\bCUDA Version: {1,4}(\d{2}\.\d)\b")
+_TAKEN = re.compile(
+    r"\bport:? (\d{2,5}) (?:is |was |has been )?(?:already |still )?"
+    r"(?:taken|occupied|in use|used by|busy|bound by|held by)\b",
+    re.IGNORECASE,
+)
 # What stands in a command names things, and says nothing of them.
 _COMMAND = re.compile(
     r"\s{0,8}[$#>]?\s{0,4}(?:sudo )?(?:uv )?(?:pip3? (?!find|found|say|report|print|fail|refuse|"
@@ -108,6 +113,10 @@ def quoted(notes: tuple[str, ...]) -> Iterator[Facts]:
     for line in lines:
         yield from _read(line, _LINES)
         yield _head(line)
+    ports = tuple(sorted({int(m[1]) for line in lines for m in _TAKEN.finditer(line)}))
+    if ports:
+        taken = seen(ports, "notes", partial=True)
+        yield Facts(host=HostFacts(listening_ports=taken))
     for note in notes:
         if "\n" in note.strip():
             yield from _read(note, _BLOCKS)

@@ -16,6 +16,9 @@ from doctor.intake.workload import launched_by_image
 
 _MAX_ITEMS = 200
 _WORDS = frozenset({"quantization", "dtype", "kv_cache_dtype", "attention_backend", "load_format"})
+# Plug-ins of TensorRT-LLM's builder take the number format as their value.
+_PLUGINS = ("gpt_attention_plugin", "gemm_plugin", "bert_attention_plugin")
+_PLUGIN_TYPES = ("float16", "bfloat16", "float32")
 _CONFIG_KEYS = frozenset(
     {
         "architectures",
@@ -91,6 +94,9 @@ def _arguments(table: Stated) -> dict[str, Any]:
     for key, value in list(table.data.items())[:_MAX_ITEMS]:
         name = argument_name(str(key))
         args[name] = _word(plain_text(value)) if name in _WORDS else _value(value)
+    plugin = next((args[name] for name in _PLUGINS if args.get(name) in _PLUGIN_TYPES), None)
+    if plugin is not None:
+        args.setdefault("dtype", plugin)
     if isinstance(args.get("model"), str):
         args["model"] = args["model"].rstrip("/") or args["model"]
     return {name: value for name, value in args.items() if value not in ("", None)}

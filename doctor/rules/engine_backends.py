@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from doctor.facts import Missing, MissingFact, Version
@@ -140,6 +141,33 @@ def variant_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
 
 
+@rule("ENG405", cause="model-not-supported-by-version", severity=Severity.ERROR)
+def file_format_given_up(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The model's file is of a format that the release no longer reads.
+
+    What: what the name of the file tells of its format (GGML before GGUF) against the release.
+    Why: GGUF took its place in August 2023 without a reader for the old files: "invalid magic".
+    How to fix: the GGUF file of the same model, or the converter that came with it.
+    Silent when: the name tells no such format, or the release is older or not known.
+    Sources: ggml-org/llama.cpp pull request 2398; llama-cpp-python's change log.
+    """
+    if not _OLD_FILE.search(model_name(case)):
+        raise NotApplicable("the file is of no format that was given up")
+    found = engine(case, matrix)
+    for match in applicable(matrix, found, "model-file", settings(case, matrix)[0], "ggml"):
+        yield Fault(
+            f"{found.label} and {model_name(case)}: {match.claim.text}",
+            evidence=(found.evidence, Evidence(f"model {model_name(case)}")),
+            remedies=(Remedy(match.claim.remedy),),
+            sources=match.claim.source,
+        )
+
+
+_OLD_FILE = re.compile(
+    r"\bggml(?:v[1-3])?\b(?![-_./]org)[^/\s]*(?:\.bin)?$|\.ggmlv[1-3]\b", re.IGNORECASE
+)
+
+
 def _is_read_by_transformers(case: Case, found: Software) -> bool:
     asked = (argument(case, name)[0] for name in ("quantization", "load_format", "quantize"))
     is_gguf = any(fold(str(word or "")) == "gguf" for word in asked)
@@ -176,4 +204,5 @@ RULES: tuple[Rule, ...] = (
     model_unknown_to_backend,
     gguf_unknown_to_reader,
     variant_unknown_to_release,
+    file_format_given_up,
 )

@@ -62,4 +62,40 @@ def _below(case: Case, matrix: Matrix, part: Software, claim: Claim) -> Iterator
             )
 
 
-RULES: tuple[Rule, ...] = (kernels_found_but_not_for_card,)
+@rule("ENG304", cause="attention-backend-unsupported", severity=Severity.ERROR)
+def kernel_version_not_for_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A version of FlashAttention is asked for by a variable, and has no kernels for the card.
+
+    What: the variable or argument that chooses the version against the cards that it is for.
+    Why: the newer versions are written for one generation; the engine stops at an assertion, or
+        takes another version without a word.
+    How to fix: unset the variable: the engine chooses by the card.
+    Silent when: no version is chosen, or the card is one that it is for.
+    Sources: vllm-project/vllm issues 12429 and 13766 (claims in the matrix).
+    """
+    env = environment(case)
+    asked = str(env.get(_VERSION, "") or argument(case, "flash_attn_version")[0] or "")
+    if not asked:
+        raise NotApplicable("no version is chosen")
+    found = engine(case, matrix)
+    for setting in settings(case, matrix):
+        for match in applicable(matrix, found, "attention-version", setting, asked):
+            if setting.device is not None:
+                yield Fault(
+                    f"FlashAttention {asked} on {cards.label(setting.device, matrix)}: "
+                    f"{match.claim.text}",
+                    evidence=(
+                        cards.evidence(setting.device, matrix),
+                        Evidence(f"{_VERSION}={asked}", case.scope.env.at),
+                    ),
+                    remedies=(Remedy(match.claim.remedy, (f"unset {_VERSION}",)),),
+                    sources=match.claim.source,
+                    subject=setting.device.id,
+                    severity=Severity.WARNING if match.claim.value == "ignored" else None,
+                    extrapolated=match.extrapolated,
+                )
+
+
+_VERSION = "VLLM_FLASH_ATTN_VERSION"
+
+RULES: tuple[Rule, ...] = (kernels_found_but_not_for_card, kernel_version_not_for_card)

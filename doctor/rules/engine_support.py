@@ -12,6 +12,7 @@ from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.image_facts import is_of_others
+from doctor.rules.serving_told import is_told
 from doctor.rules.settings import Setting, applicable, holds, settings
 from doctor.rules.software import Software, engine
 
@@ -251,7 +252,7 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     What: the advisories that the matrix holds, by range of versions; one finding for the
         engine, with the worst severity and the lowest version that is out of all ranges.
-        A note for reports and plans, a warning where the engine is installed or running.
+        A warning where the engine is installed or running, or strangers reach it, as is told.
     Why: serving engines read untrusted input and often listen on all interfaces.
     How to fix: the version named; until then keep the ports closed to strangers.
     Silent when: the matrix holds none for this version, which does not say that there are
@@ -271,7 +272,7 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
     worst = max((str(c.data.get("severity", "")).lower() for c in claims), key=_weight)
     named = ", ".join(c.key for c in claims[:3])
     yield Fault(
-        severity=Severity.WARNING if _is_here(case, found) else None,
+        severity=Severity.WARNING if _is_here(case, found) or is_told(case, "exposed") else None,
         message=f"{len(claims)} advisories about {found.label} as of "
         f"{domain.as_of if domain else ''}{f', worst {worst}' if worst in _WEIGHTS else ''}"
         f": {named}{' ...' if len(claims) > 3 else ''}",
@@ -283,11 +284,9 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 def _is_here(case: Case, found: Software) -> bool:
     """Tell whether the engine was found on disk or running, not in a report or a plan."""
-    if case.workload is not None and case.workload.pid is not None:
-        return True
-    names = (found.name, found.name.replace(".", "-"))
-    package = case.scope.package(*names)
-    return package is not None and bool(package.location)
+    package = case.scope.package(found.name, found.name.replace(".", "-"))
+    is_running = case.workload is not None and case.workload.pid is not None
+    return is_running or (package is not None and bool(package.location))
 
 
 def _weight(severity: str) -> int:

@@ -75,7 +75,8 @@ def _unlabelled(case: Case, matrix: Matrix) -> Iterator[Software]:
         if matrix.engine_packages.get(package.name) != package.name or package.version is None:
             continue
         stated = case.scope.built_for.get(package.name, "")
-        if not stated and not _LABELLED.search(package.version.local):
+        variant = case.scope.variants.get(package.name, "")
+        if not stated and not _LABELLED.search(f"{package.version.local} {variant}"):
             at = package.location or case.scope.packages.at
             yield software(matrix, package.name, package.version, at)
 

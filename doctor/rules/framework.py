@@ -163,7 +163,8 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: `onnxruntime` holds the CPU provider only; it and `onnxruntime-gpu` share one
         folder, so that whichever came last wins.
     How to fix: uninstall both, install `onnxruntime-gpu` alone.
-    Silent when: ONNX Runtime is not the engine, or a CPU run was asked for.
+    Silent when: ONNX Runtime is not the engine, or a CPU run was asked for. A warning where
+        nobody says that the GPU package is not there: people shorten its name.
     Sources: ONNX Runtime installation page; file names of the package index.
     """
     if engine_name(case, matrix) != "onnxruntime":
@@ -172,9 +173,20 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     only_cpu = case.scope.package("onnxruntime") and not case.scope.package("onnxruntime-gpu")
     if only_cpu and (case.scope.lacks("onnxruntime-gpu") or _asks_for_gpu(case)):
         yield _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
+    elif only_cpu and not _OTHER_PROVIDERS.search(_names(case)):
+        fault = _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
+        yield replace(fault, severity=Severity.WARNING)
     elif case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
         fault = _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
         yield replace(fault, severity=Severity.WARNING)
+
+
+# Packages of the same module with providers for other devices.
+_OTHER_PROVIDERS = re.compile(r"onnxruntime-|ort-nightly")
+
+
+def _names(case: Case) -> str:
+    return "\n".join((*(p.name for p in case.scope.packages.value or ()), *case.scope.variants))
 
 
 def _asks_for_gpu(case: Case) -> bool:
@@ -201,6 +213,10 @@ def _wrong_onnxruntime(case: Case, devices: tuple[Device, ...], what: str) -> Fa
     )
 
 
+# Names of release files: "win-cpu-x64", "ubuntu-x64-cpu".
+_FOR_CPU = re.compile(r"(?:^|[-_.])cpu(?:$|[-_.])")
+
+
 @rule("FRM104", cause="cpu-only-build", severity=Severity.ERROR)
 def llama_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """This build of llama.cpp has no back end for the GPU of the host.
@@ -223,7 +239,7 @@ def llama_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if str(layers) == "0":
         raise NotApplicable("no layers are to be offloaded")
     variant = case.scope.variants.get(name, "")
-    if variant == "cpu" or _has_only_cpu_libraries(case, bool(variant)):
+    if _FOR_CPU.search(variant.lower()) or _has_only_cpu_libraries(case, bool(variant)):
         yield Fault(
             f"this build of {name} has no GPU back end, and this host has a GPU",
             evidence=(_device_evidence(devices), Evidence(f"build of {name}: CPU")),

@@ -25,6 +25,8 @@ _TORCH_IN_WORDS = re.compile(r"(?:py)?torch[ =]{1,3}(\d+\.\d+(?:\.\d+)?)", re.IG
 _TORCH_LABEL = re.compile(r"\d+\.\d+\.\d+\+(?:cu\d+|cpu|rocm[\d.]+|xpu)")
 _ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
+# Kernels that an engine pins, and whose own metadata name no torch.
+_KERNELS = {"sgl-kernel": "sglang", "sglang-kernel": "sglang"}
 EXTENSIONS = (
     "xformers",
     "flash-attn",
@@ -78,7 +80,7 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 evidence=_both(case, package, torch),
                 remedies=(_reinstall(package.name, torch),),
                 sources=sources,
-                severity=Severity.WARNING if _is_patch(spec, torch) else None,
+                severity=Severity.WARNING if _is_doubtful(package, spec, torch, matrix) else None,
             )
 
 
@@ -94,6 +96,11 @@ def _named(package: Package) -> str:
     return f"{package.name} {package.version}" if package.version is not None else package.name
 
 
+def _is_doubtful(package: Package, spec: str, torch: Version, matrix: Matrix) -> bool:
+    """Another patch level alone, or the torch is told by the engine that pins the kernel."""
+    return _is_patch(spec, torch) or bool(_by_engine(matrix, package)[0])
+
+
 def _is_patch(spec: str, torch: Version) -> bool:
     """Tell whether only the patch level differs: torch keeps its C++ ABI within a minor release."""
     pinned = Version(spec.removeprefix("==").removesuffix(".*"))
@@ -102,7 +109,8 @@ def _is_patch(spec: str, torch: Version) -> bool:
 
 def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> Iterator[Fault]:
     """A wheel whose label names the other C++ ABI than that of the torch wheels of the index."""
-    named = _ABI.search(package.version.local if package.version is not None else "")
+    local = package.version.local if package.version is not None else ""
+    named = _ABI.search(local) or _ABI.search(case.scope.variants.get(package.name, ""))
     labelled = torch.local == "" or torch.local.startswith("cu1")
     if named is None or torch.is_prerelease or not labelled:
         return
@@ -110,7 +118,7 @@ def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> 
     for match in covering(matrix, beside, "cxx11-abi"):
         if match.claim.value.lower() != named[1].lower():
             yield Fault(
-                f"{package.name} {package.version} is for a torch with cxx11abi{named[1].upper()}; "
+                f"{_named(package)} is for a torch with cxx11abi{named[1].upper()}; "
                 f"{torch} of the index has {match.claim.value}",
                 evidence=(Evidence(f"{package.name} {package.version}", package.location),),
                 remedies=(_reinstall(package.name, torch),),
@@ -144,14 +152,19 @@ def _built_for(
         version = stated.removeprefix("torch").strip(" =").partition("+")[0]
         return (f"=={version}.*" if Specifier.parse(f"=={version}.*") else "", ())
     local = package.version.local if package.version is not None else ""
-    labelled = _LABEL.search(local) or _LABEL.search(stated)
+    variant = case.scope.variants.get(package.name, "").lower()
+    labelled = _LABEL.search(local) or _LABEL.search(stated) or _LABEL.search(variant)
     if labelled is not None:
         return f">={labelled[1]}" if labelled[2] else f"=={labelled[1]}.*", ()
     if package.name in _TRIO or not _is_extension(matrix, package.name):
         return "", ()
     found: Software = software(matrix, matrix.engine_packages[package.name], package.version)
     specs = [row.pins.get("torch", "") for row in found.rows]
-    if not specs or not all(spec.startswith("==") for spec in specs):
+    if not any(specs):
+        # A vendor's own torch has kernels of the vendor beside it.
+        is_public = not torch.is_prerelease and (torch.local == "" or torch.local[:3] == "cu1")
+        return _by_engine(matrix, package) if is_public else ("", ())
+    if not all(spec.startswith("==") for spec in specs):
         return "", ()
     # Of a version that is stated loosely, the nearest; any that admits this torch is enough.
     fitting = [spec for spec in specs if admits(spec, torch) is not False]
@@ -159,6 +172,25 @@ def _built_for(
     if len(set(specs)) > 1 and not is_loose:
         return "", ()
     return (fitting or specs)[0], found.rows[0].source
+
+
+def _by_engine(matrix: Matrix, package: Package) -> tuple[str, tuple[str, ...]]:
+    """The torch of the engine's releases that pin this kernel, where it pins none itself."""
+    domain, version = matrix.engine(_KERNELS.get(package.name, "")), package.version
+    if domain is None or version is None or not version.is_exact:
+        return "", ()
+    name = package.name
+    pinning = [row for row in domain.releases if _is_pinned(row.pins.get(name, ""), version)]
+    specs = {row.pins.get("torch", "") for row in pinning}
+    if len(specs) != 1 or not next(iter(specs)).startswith("=="):
+        return "", ()
+    return specs.pop(), pinning[0].source
+
+
+def _is_pinned(pin: str, version: Version) -> bool:
+    """An exact pin on this release or a repaired one of it."""
+    wanted = Version.maybe(pin.removeprefix("==")) if pin.startswith("==") else None
+    return wanted is not None and wanted.release == version.release
 
 
 def _is_extension(matrix: Matrix, name: str) -> bool:

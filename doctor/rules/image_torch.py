@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.matrix.model import Claim
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.software import admits, engine
 
@@ -21,7 +23,8 @@ def torch_of_image_replaced(case: Case, matrix: Matrix) -> Iterator[Fault]:
         import of one of them, by transformers or accelerate too, ends in "undefined symbol".
     How to fix: uninstall those extensions, or install the engine in an environment of its own
         or in an image that is made for it.
-    Silent when: the torch is the image's own, not stated, or not what the engine asks for.
+    Silent when: the torch is the image's own, or not what the engine asks for; it is not stated,
+        and the engine's release takes more than one torch or is built here.
     Sources: NVIDIA's release notes of the images; issue threads of vLLM (row in the matrix).
     """
     repository = case.scope.image.ref.partition("@")[0].partition(":")[0]
@@ -29,10 +32,13 @@ def torch_of_image_replaced(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not rows:
         raise NotApplicable("no image that builds a torch of its own")
     reading = case.scope.torch
+    pins = {row.pins.get("torch", "") for row in engine(case, matrix).rows}
+    if not reading.is_known and _brings_own(pins) and not _is_of_image(case):
+        yield _will_be_replaced(case, matrix, rows[0], sorted(pins)[0])
+        return
     version = reading.known("scope.torch").version
     if version.is_prerelease or not version.is_exact:
         return
-    pins = (row.pins.get("torch", "") for row in engine(case, matrix).rows)
     if not any(pin and admits(pin, version) for pin in pins):
         raise NotApplicable("the engine asks for no such torch, whose number may be shortened")
     yield Fault(
@@ -42,5 +48,31 @@ def torch_of_image_replaced(case: Case, matrix: Matrix) -> Iterator[Fault]:
         sources=rows[0].source,
     )
 
+
+def _brings_own(pins: set[str]) -> bool:
+    """Every release that it may be asks for exactly one torch, which is none of an image's."""
+    return bool(pins) and all(_EXACT.fullmatch(pin) for pin in pins)
+
+
+def _is_of_image(case: Case) -> bool:
+    """The engine may be part of the image, or was compiled against the torch that is there."""
+    work = case.workload
+    is_stated = work is not None and case.scope.package(work.engine) is not None
+    return not is_stated or (work is not None and work.building.is_known)
+
+
+def _will_be_replaced(case: Case, matrix: Matrix, claim: Claim, pin: str) -> Fault:
+    repository = case.scope.image.ref.partition("@")[0].partition(":")[0]
+    found = engine(case, matrix)
+    return Fault(
+        f"{found.label} asks for torch{pin}, and {repository} brings a build of its own: "
+        f"{claim.text}",
+        evidence=(found.evidence, Evidence(f"image {repository}")),
+        remedies=(Remedy(claim.remedy), Remedy("or start from an image made for the engine")),
+        sources=claim.source,
+    )
+
+
+_EXACT = re.compile(r"==\d+(?:\.\d+){1,2}(?:\+\w+)?")
 
 RULES: tuple[Rule, ...] = (torch_of_image_replaced,)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.framework import wants_cpu
-from doctor.rules.model_facts import argument
+from doctor.rules.framework import accelerators, wants_cpu
+from doctor.rules.model_facts import argument, environment
 from doctor.rules.software import engine_name
 
 _NAME = "llama-cpp-python"
@@ -20,6 +21,11 @@ _IDLE = re.compile(
     re.IGNORECASE,
 )
 _BY_PIP = re.compile(r"\bpip3? install\b[^\n]{0,80}\bllama[-_]cpp[-_]python\b", re.IGNORECASE)
+_BARE = re.compile(
+    r"(?:[$>] ?)?(?:installed (?:with|by) )?pip3? install (?:-U |--upgrade )?"
+    r"llama[-_]cpp[-_]python(?:\[server\])?(?:==\S{1,20})?",
+    re.IGNORECASE,
+)
 _GPU_BUILD = re.compile(r"GGML_|LLAMA_CU|CMAKE_ARGS|--only-binary|--prefer-binary|\.whl", re.I)
 _README = "https://github.com/abetlen/llama-cpp-python#supported-backends"
 
@@ -34,20 +40,27 @@ def pip_built_llama_for_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         ask for more. An extra index with CUDA wheels is passed over while the sources are newer.
     How to fix: CMAKE_ARGS with the CUDA back end, or the index of wheels with --only-binary.
     Silent when: no command is told or it asks for a GPU build, no layers are asked for, or nobody
-        tells of an idle GPU.
+        tells of an idle GPU or of a card beside the bare command.
     Sources: README of llama-cpp-python, supported back ends.
     """
     if engine_name(case, matrix) != _NAME or case.scope.variants.get(_NAME):
         raise NotApplicable("another engine, or its build is known")
-    if str(argument(case, "n_gpu_layers")[0] or "0") == "0" or wants_cpu(case):
+    layers = argument(case, "n_gpu_layers")[0]
+    if str(layers) == "0" or (layers is None and not case.nvidia_devices) or wants_cpu(case):
         raise NotApplicable("no layers are to be offloaded")
     notes = case.facts.notes
     command = next((note for note in notes if _BY_PIP.search(note)), "")
     idle = next(filter(None, map(_IDLE.search, notes)), None)
-    if command and idle is not None and not any(map(_GPU_BUILD.search, notes)):
+    # The bare command as all that is told of the install says as much, on a host with a card.
+    is_bare = bool(case.nvidia_devices) and _BARE.fullmatch(command.strip()) is not None
+    asks_more = any(map(_GPU_BUILD.search, (*notes, *environment(case))))
+    if command and (idle is not None or is_bare) and not asks_more:
         yield Fault(
             "pip compiles llama-cpp-python for the CPU unless it is asked for more",
-            evidence=(Evidence(command[:200], "notes"), Evidence(idle[0], "notes")),
+            evidence=(
+                Evidence(command[:200], "notes"),
+                *((Evidence(idle[0], "notes"),) if idle is not None else ()),
+            ),
             remedies=(
                 Remedy(
                     "take a wheel with CUDA, and no newer sources",
@@ -63,4 +76,36 @@ def pip_built_llama_for_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-RULES: tuple[Rule, ...] = (pip_built_llama_for_cpu,)
+@rule("FRM109", cause="cpu-only-build", severity=Severity.WARNING)
+def part_for_gpu_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The distribution splits off the engine's GPU back end, and that package is not there.
+
+    What: packages that hold the back ends of an engine, against what was looked for and not
+        found, on a host with a GPU.
+    Why: the engine alone runs on the CPU, without a word.
+    How to fix: install the package for the card beside it.
+    Silent when: nobody missed such a package, another one is there, no GPU is stated, or a CPU
+        run was asked for.
+    Sources: package lists of Arch Linux (ollama, ollama-cuda, ollama-rocm).
+    """
+    lost = missed(case, _BACK_ENDS)
+    if not lost:
+        raise NotApplicable("no package with a back end was missed")
+    here = any(_BACK_ENDS.fullmatch(p.name) for p in case.scope.packages.value or ())
+    if accelerators(case) and not here:
+        yield Fault(
+            f"{lost[0]} is not installed, and without it {engine_name(case, matrix)} has no back "
+            "end for the GPU",
+            evidence=(Evidence(f"{lost[0]} is absent", "absent"),),
+            remedies=(Remedy(f"install {lost[0]}"),),
+            sources=("https://archlinux.org/packages/?q=ollama",),
+        )
+
+
+_BACK_ENDS = re.compile(
+    r"(?:ollama|llama\.cpp|llama-cpp|whisper\.cpp|koboldcpp)[-_](?:cuda|rocm|hip|vulkan)|"
+    r"(?:lib)?ggml[-_](?:cuda|hip|vulkan)\S*",
+    re.IGNORECASE,
+)
+
+RULES: tuple[Rule, ...] = (pip_built_llama_for_cpu, part_for_gpu_missing)

@@ -24,6 +24,8 @@ _ONE_FORMAT = ("fp8", "mxfp4", "awq", "gptq")
 # the improved ones (IQ) less.
 _GGUF = re.compile(r"(?<![a-z0-9])(i?)q([1-8])_(?:k(?:_[sml])?|0|1|s|m|x\w{1,2}|nl)", re.I)
 _SCALES = 0.43
+# Formats whose bits are a choice of whoever converts, as ExLlama's: "4.5bpw".
+_TOLD_BITS = re.compile(r"(?<![\w.])([1-8](?:\.\d{1,2})?)[ -_]?bpw(?![a-z])", re.I)
 _BITS = (
     (
         4,
@@ -129,6 +131,9 @@ def _library_tag(case: Case, matrix: Matrix, name: str) -> str:
 
 def stated_bits(text: str, matrix: Matrix) -> float | None:
     """Bits a weight that a name, a tag or a method tells, at least; None if it does not."""
+    told = _TOLD_BITS.search(text)
+    if told is not None:
+        return float(told[1])
     block = _GGUF.search(text)
     if block is not None:
         known = (f for f in matrix.memory.weight_formats if f.key == block[0].lower())

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
-from doctor.rules.engine import Case, Fault, Rule, Severity, rule
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.engine_features import refusal
 from doctor.rules.model import judged, word_of
 from doctor.rules.model_facts import argument, environment
-from doctor.rules.settings import BACKEND, Setting, applicable, fold, judge, need
-from doctor.rules.software import Software
+from doctor.rules.settings import BACKEND, Setting, applicable, covering, fold, judge, need
+from doctor.rules.software import Software, engine
 
 _MEANT_BY_FP8 = "fp8_e4m3"
+_V_TYPES = ("cache_type_v", "type_v", "ctv", "kv_cache_dtype")
+_V_VARIABLES = ("OLLAMA_KV_CACHE_TYPE", "LLAMA_ARG_CACHE_TYPE_V")
+_FLASH_VARIABLES = ("OLLAMA_FLASH_ATTENTION", "LLAMA_ARG_FLASH_ATTN")
+_OFF = ("off", "false", "0", "no", "f", "disabled")
+_QUANTIZED = re.compile(r"i?q[2-8]_(?:\d|nl|k\w{0,2})")
 
 
 @rule("MDL301", cause="kvcache-dtype-unsupported", severity=Severity.ERROR)
@@ -84,4 +90,52 @@ def _backend(case: Case) -> str:
     return str(chosen or environment(case).get("VLLM_ATTENTION_BACKEND") or "default")
 
 
-RULES: tuple[Rule, ...] = (kv_dtype_refused,)
+@rule("MDL302", cause="kvcache-dtype-unsupported", severity=Severity.ERROR)
+def quantized_cache_needs_flash(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The V cache is to be quantized, and flash attention is switched off.
+
+    What: the type of the V cache and the switch of flash attention, as arguments or variables,
+        against engines whose kernels for such a cache are those of flash attention alone.
+    Why: the engine stops, or passes the setting over and takes twice the memory.
+    How to fix: turn flash attention on, or leave the cache as it is.
+    Silent when: the switch is not stated, or the cache is not quantized.
+    Sources: context creation of llama.cpp; FAQ of Ollama (claims in the matrix).
+    """
+    found = engine(case, matrix)
+    claims = covering(matrix, found, "kv-needs-flash")
+    if not claims:
+        raise NotApplicable(f"{found.name} has no such limit")
+    kind, at = _quantized_values(case)
+    switch = _flash_switch(case)
+    if kind and switch in _OFF:
+        claim = claims[0].claim
+        yield Fault(
+            f"V cache {kind} without flash attention: {claim.text}",
+            evidence=(Evidence(f"V cache {kind}", at), Evidence(f"flash attention: {switch}")),
+            remedies=(Remedy(claim.remedy),),
+            sources=claim.source,
+            severity=Severity.WARNING if claim.value == "ignored" else None,
+        )
+
+
+def _quantized_values(case: Case) -> tuple[str, str]:
+    """The type of the V cache where it is a quantized one, and where it was stated."""
+    for name in _V_TYPES:
+        value, at = argument(case, name)
+        if _QUANTIZED.fullmatch(str(value or "").lower()):
+            return str(value), at
+    for name in _V_VARIABLES:
+        value = environment(case).get(name, "")
+        if _QUANTIZED.fullmatch(value.lower()):
+            return value, case.scope.env.at
+    return "", ""
+
+
+def _flash_switch(case: Case) -> str:
+    named = (argument(case, name)[0] for name in ("flash_attn", "flash_attention"))
+    stated = next((str(value).lower() for value in named if value is not None), "")
+    env = environment(case)
+    return stated or next((env[n].lower() for n in _FLASH_VARIABLES if n in env), "")
+
+
+RULES: tuple[Rule, ...] = (kv_dtype_refused, quantized_cache_needs_flash)

@@ -1,19 +1,19 @@
-"""Rules about the source of a model: its files, the right to fetch it, how far it is quantized."""
+"""Rules about the source of a model: its files, the right to fetch it."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.model_facts import argument, environment, model_name
-from doctor.rules.settings import applicable, settings
-from doctor.rules.software import engine
+from doctor.rules.model_facts import environment, model_name
+from doctor.rules.serving_told import is_told, told
 
 _MODEL_FILE = re.compile(
     r".*\.(?:safetensors|gguf|bin|pth?)(?:\.index\.json)?|(?:.*/)?(?:config|generation_config|params|"
@@ -43,6 +43,9 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if looked_for:
         yield _without_files(case, looked_for)
         return
+    if is_told(case, "lfs_pointers", "fetch_interrupted"):
+        yield _told_incomplete(case)
+        return
     config = case.workload.model.known("model files")
     kinds = {
         "missing_files": "are missing",
@@ -66,6 +69,16 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     ),
                 ),
             )
+
+
+def _told_incomplete(case: Case) -> Fault:
+    what = "are Git LFS pointers" if is_told(case, "lfs_pointers") else "were not fetched whole"
+    return Fault(
+        f"files of {model_name(case) or 'the model'} {what}, as is told",
+        evidence=(told(case, "lfs_pointers", "fetch_interrupted"),),
+        remedies=(Remedy("fetch the model again, whole (with git lfs pull in a clone)"),),
+        severity=Severity.WARNING,
+    )
 
 
 def _without_files(case: Case, names: tuple[str, ...]) -> Fault:
@@ -102,6 +115,10 @@ def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if model_name(case).startswith(("/", "./", "~")):
         raise NotApplicable("the model is a folder")
     config = case.workload.model.value or {}
+    why = _told(case, matrix)
+    if why:
+        yield replace(_no_access(case, why), severity=Severity.WARNING)
+        return
     if "cached" not in config and "gated" not in config:
         raise MissingFact("whether the model is on disk or gated", Missing.NOT_STATED)
     env = environment(case)
@@ -112,6 +129,14 @@ def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _no_access(case, "HF_HUB_OFFLINE is set and the model is not on disk")
     elif not cached and config.get("gated") and case.scope.env.is_known and not token:
         yield _no_access(case, "the model is gated and no HF_TOKEN is set")
+
+
+def _told(case: Case, matrix: Matrix) -> str:
+    """What a person tells of access to it: of a login only where its owner asks for one."""
+    owners = [m.claim.key.lower() for m in matrix.claims("transformers", "gated-models")]
+    is_gated = any(model_name(case).lower().startswith(owner) for owner in owners)
+    names = ("no_access", *(("not_logged_in",) if is_gated else ()))
+    return told(case, *names).fact if is_told(case, *names) else ""
 
 
 def _no_access(case: Case, why: str) -> Fault:
@@ -128,49 +153,7 @@ def _no_access(case: Case, why: str) -> Fault:
     )
 
 
-@rule("MDL601", cause="quantization-quality", severity=Severity.INFO)
-def quality_lost_to_quantization(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The model or its KV cache is quantized to few bits; answers may be worse.
-
-    What: a measured perplexity against the one of the model at 16 bit, where both are
-        known; else quantization of weights below 4 bit.
-    Why: below 4 bit the loss is no longer small; KV-cache quantization is felt sooner
-        than that of weights.
-    How to fix: start quality-sensitive work at 8 bit; calibrate with text like yours.
-    Silent when: neither was measured nor is the format that small.
-    Sources: llama.cpp quantize documentation (perplexity per type).
-    """
-    measured = case.workload.measured.value or {} if case.workload else {}
-    here, base = measured.get("perplexity"), measured.get("perplexity_16bit")
-    found = engine(case, matrix)
-    if here and base:
-        claims = applicable(matrix, found, "parameter", settings(case, matrix)[0], "perplexity")
-        limit = float(claims[0].claim.value) if claims else 1.0
-        loss = here / base - 1
-        if loss > limit:
-            yield Fault(
-                f"perplexity is {loss:.0%} above that of 16 bit",
-                evidence=(Evidence(f"perplexity {here}, 16 bit {base}"),),
-                remedies=(Remedy("use a quantization of more bits"),),
-                severity=Severity.WARNING,
-            )
-        return
-    name = f"{argument(case, 'quantization')[0] or ''} {model_name(case)}".lower()
-    low = [word for word in _LOW_BITS if word in name]
-    if not name.strip():
-        raise NotApplicable("no model is named")
-    if low:
-        yield Fault(
-            f"{low[0]} keeps fewer than 4 bits a weight: expect worse answers",
-            evidence=(Evidence(name.strip()),),
-            remedies=(Remedy("use a 4-bit or 8-bit quantization if it fits"),),
-        )
-
-
-_LOW_BITS = ("q2_k", "q3_k", "iq1_", "iq2_", "iq3_", "2bit", "3bit", "int2", "int3", "2-bit")
-
 RULES = (
     model_files_incomplete,
     model_not_reachable,
-    quality_lost_to_quantization,
 )

@@ -24,6 +24,7 @@ _OF_OTHERS = re.compile(
     re.IGNORECASE,
 )
 # Their own nvcc calls a compiler that it takes, whichever is the system's.
+_MOSTLY_BUILT = ("llama.cpp", "llama-cpp-python", "flash-attn", "apex", "deepspeed")
 _OWN_TOOLKIT = ("ubuntu", "debian")
 
 
@@ -42,7 +43,7 @@ def compiler_too_new_for_nvcc(case: Case, matrix: Matrix) -> Iterator[Fault]:
         only a distribution is known that has a toolkit of its own (Debian, Ubuntu).
     Sources: crt/host_config.h of each toolkit; installation guides (rows in the matrix).
     """
-    if case.workload is None or not case.workload.building.is_known:
+    if case.workload is None or not (case.workload.building.is_known or _is_own_build(case)):
         raise NotApplicable("nothing is compiled here")
     env = {**(case.scope.env.value or {}), **(case.workload.env.value or {})}
     if env.get("CUDAHOSTCXX") or env.get("NVCC_CCBIN"):
@@ -59,6 +60,12 @@ def compiler_too_new_for_nvcc(case: Case, matrix: Matrix) -> Iterator[Fault]:
             remedies=(_older(case, row.max_gcc),),
             sources=row.source,
         )
+
+
+def _is_own_build(case: Case) -> bool:
+    """Who states gcc and a toolkit for an engine that people compile is compiling it."""
+    stated = any(p.name in _COMPILERS for p in case.facts.host.packages.value or ())
+    return stated and case.workload is not None and case.workload.engine in _MOSTLY_BUILT
 
 
 def _compiler(case: Case, matrix: Matrix) -> tuple[int, Evidence]:

@@ -77,6 +77,9 @@ def _unmet(package: Package, other: Package, spec: str, urgent: bool) -> Fault:
     )
 
 
+_LIBRARIES = ("", "torch", "transformers", "diffusers", "peft")
+
+
 @rule("PYE202", cause="dependency-conflict", severity=Severity.ERROR)
 def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Two installed versions are known not to work together, whatever their metadata say.
@@ -96,7 +99,9 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     mine = {p for p in needed(case, matrix) | _pinned(case, matrix) | {name} if p}
     if name and is_of_torch(case, matrix, name):
         mine.add("torch")
-    for subject in _subjects(case, matrix):
+    # What is stated beside a script of one's own is what that script imports.
+    is_script = name in _LIBRARIES and not any(p.requires for p in packages(case))
+    for subject in _subjects(case, matrix, is_script):
         for match in applicable(matrix, subject, "known-bad", setting):
             other = case.scope.package(match.claim.key)
             carrier = str(match.claim.data.get("distribution", ""))
@@ -106,7 +111,8 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 continue
             if admits(match.claim.value, other.version):
                 fault = _known_bad(subject, other, match.claim, match.extrapolated)
-                yield fault if subject.name in mine else replace(fault, severity=Severity.INFO)
+                beside = Severity.WARNING if is_script else Severity.INFO
+                yield fault if subject.name in mine else replace(fault, severity=beside)
         if subject.name == name and subject.version is None:
             yield from _refused_by_all(case, matrix, subject, setting)
 
@@ -149,8 +155,8 @@ def _pinned(case: Case, matrix: Matrix) -> frozenset[str]:
     return frozenset.intersection(*pins) if pins else frozenset()
 
 
-def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:
-    """The engine and every installed distribution with a domain of its own."""
+def _subjects(case: Case, matrix: Matrix, is_script: bool) -> Iterator[Software]:
+    """The engine and every installed distribution with a domain of its own; torch of a script."""
     names = matrix.engine_packages
     seen = set()
     if case.workload is not None:
@@ -162,6 +168,8 @@ def _subjects(case: Case, matrix: Matrix) -> Iterator[Software]:
         if name is not None and name not in seen:
             seen.add(name)
             yield software(matrix, name, package.version, package.location)
+    if is_script and "torch" not in seen:
+        yield software(matrix, "torch", None)
 
 
 def _known_bad(subject: Software, other: Package, claim: Claim, extrapolated: str) -> Fault:

@@ -14,12 +14,9 @@ from doctor.rules.decide import is_absent, missed
 from doctor.rules.driver_choice import package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.extension_wheels import wheel_fits
-from doctor.rules.settings import (
-    applicable,
-    possible,
-    settings,
-)
-from doctor.rules.software import Software, engine, installed
+from doctor.rules.model_facts import environment
+from doctor.rules.settings import applicable, possible, settings
+from doctor.rules.software import Software, engine, installed, software
 
 # Names by which a tool is reported missing, and the packages that bring it.
 _TOOLS: dict[str, tuple[str, ...]] = {
@@ -38,6 +35,7 @@ _TOOLS: dict[str, tuple[str, ...]] = {
     "rustc": ("rustc", "cargo", "rust"),
     "ninja": ("ninja",),
     "cmake": ("cmake",),
+    "mpicc": ("mpicc", "mpicxx", "mpi compiler", "libopenmpi-dev"),
 }
 _ANY = re.compile(r".{1,80}")
 _LISTED = "--list-gpu-"  # of an option of nvcc, whose output people quote
@@ -48,8 +46,11 @@ _PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "g++": {"debian": ("g++",), "rhel": ("gcc-c++",)},
     "python-headers": {"debian": ("python3-dev",), "rhel": ("python3-devel",)},
     "cmake": {"debian": ("cmake",), "rhel": ("cmake",)},
+    "mpicc": {"debian": ("libopenmpi-dev",), "rhel": ("openmpi-devel",)},
 }
 _COMPILERS = ("flashinfer-python", "triton", "deep-gemm")
+# Switches of engines that bring DeepGEMM themselves and compile with it.
+_DEEP_GEMM = ("SGL_ENABLE_JIT_DEEPGEMM", "SGLANG_ENABLE_JIT_DEEPGEMM", "VLLM_USE_DEEP_GEMM")
 _MODULE_BUILD = ("gcc", "g++", "make")
 
 
@@ -129,6 +130,10 @@ def compiling(case: Case, matrix: Matrix) -> Iterator[Software]:
         found = installed(case, matrix, name)
         if found is not None:
             yield found
+    env = environment(case)
+    on = [name for name in _DEEP_GEMM if env.get(name, "").lower() in ("1", "true", "yes")]
+    if on and case.scope.package("deep-gemm", "deepgemm") is None:
+        yield software(matrix, "deep-gemm", None, f"env {on[0]}")
 
 
 def prebuilt(case: Case, match: ClaimMatch) -> bool:
@@ -171,7 +176,8 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     found = engine(case, matrix)
     is_built = case.workload is not None and case.workload.building.is_known
-    if not is_built and not applicable(matrix, found, "toolkit", settings(case, matrix)[0]):
+    is_compiled = bool(applicable(matrix, found, "toolkit", settings(case, matrix)[0]))
+    if not is_built and not is_compiled and not _compiles_at_start(case):
         raise NotApplicable("it is not compiled where it runs")
     known, compiler, sources = _compiled(case, matrix)
     for capability, fact, subject in _wanted_targets(case, matrix):
@@ -184,6 +190,13 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 sources=sources,
                 subject=subject,
             )
+
+
+def _compiles_at_start(case: Case) -> bool:
+    """FlashInfer is stated by itself, without the packages of its compiled kernels."""
+    parts = ("flashinfer-jit-cache", "flashinfer-cubin")
+    stated = case.scope.package("flashinfer-python") is not None
+    return stated and case.scope.package(*parts) is None
 
 
 def _compiled(

@@ -1,23 +1,17 @@
-"""Rules about a serving engine: NCCL, port, and what its own figures tell of slow service."""
+"""Rules about a serving engine: its port, and what its own figures tell of slow service."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterator
 
-from doctor.facts import Missing, MissingFact, Package, Version
+from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.model_facts import argument, count, environment
+from doctor.rules.model_facts import argument, count
 from doctor.rules.settings import possible, settings
-from doctor.rules.software import Software, engine, shared_pin, software, torch_version
+from doctor.rules.software import engine
 
-# vLLM loads the file that the first names; the loader puts the second before all others.
-_NCCL_FILES = ("VLLM_NCCL_SO_PATH", "LD_PRELOAD")
-_NCCL_FILE = re.compile(r"\blibnccl\.so\.(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)\b")
-_NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11", "nccl")
 _IDLE_SHARE = 0.3  # below this share of the time the device waits for work
 _COLD_FACTOR = 5.0  # the first request against the usual one
 _REUSE_FLOOR = 0.05  # share of prompt tokens found in the prefix cache
@@ -32,70 +26,6 @@ def _measured(case: Case, *names: str) -> list[float]:
         if name not in figures:
             raise MissingFact(f"measured {name}", Missing.NOT_STATED)
     return [float(figures[name]) for name in names]
-
-
-@rule("SRV201", cause="nccl-too-old", severity=Severity.ERROR)
-def nccl_below_pin(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """NCCL is older than the engine or torch was built with, and several devices are used.
-
-    What: the installed NCCL, or the file that a variable puts before it, against the pins
-        of the engine's and torch's releases.
-    Why: an older NCCL lacks the card's transports or symbols; the first all-reduce fails
-        or hangs.
-    How to fix: install the NCCL that is pinned.
-    Silent when: one device is used, or no pin is known. A newer NCCL than pinned is fine.
-    Sources: METADATA of the releases (rows in the matrix); NVIDIA/TensorRT-LLM issue 4238.
-    """
-    if (count(case, "tensor_parallel_size") or 1) == 1 and len(case.devices) < 2:
-        raise NotApplicable("one device")
-    package = _loaded_nccl(case) or case.scope.package(*_NCCL)
-    if package is None or package.version is None:
-        raise MissingFact("NCCL", Missing.NOT_STATED)
-    found = engine(case, matrix)
-    pinned = Version.maybe(shared_pin(found, "torch").removeprefix("=="))
-    subjects = [found, software(matrix, "torch", torch_version(case) or pinned)]
-    for found in subjects:
-        floor = _nccl_floor(found, package)
-        if floor is not None and package.version.older_than(floor) is True:
-            yield Fault(
-                f"NCCL {package.version} is older than {found.label} asks for ({floor})",
-                evidence=(Evidence(f"{package.name} {package.version}", package.location),),
-                remedies=(_newer_nccl(package, floor),),
-                sources=found.rows[0].source,
-            )
-            return
-
-
-def _newer_nccl(package: Package, floor: Version) -> Remedy:
-    if package.location.endswith(str(package.version)):
-        return Remedy(f"unset the variable that names {package.location}")
-    return Remedy(
-        f"install NCCL {floor}",
-        (f"uv pip install {shlex.quote(f'{package.name}>={floor}')}",),
-        role="python_env",
-    )
-
-
-def _loaded_nccl(case: Case) -> Package | None:
-    """The NCCL that a variable puts before the installed one, by the version in its name."""
-    env = environment(case)
-    named = next((env[name] for name in _NCCL_FILES if env.get(name)), "")
-    match = _NCCL_FILE.search(named)
-    return Package("nccl", Version.maybe(match[1]), location=named) if match else None
-
-
-def _nccl_floor(found: Software, package: Package) -> Version | None:
-    """The lowest NCCL that any release which it may be pins; None without a pin."""
-    if found.version is None:
-        return None
-    floors = []
-    for row in found.rows:
-        names = [n for n in row.pins if n.startswith("nvidia-nccl")]
-        pin = next((row.pins[n] for n in names if package.name in (n, "nccl")), "")
-        bounds = [c.strip().lstrip("=>~") for c in pin.split(",") if c.strip()[:2] in (">=", "==")]
-        floors.append(Version.maybe(bounds[0].rstrip(".*")) if bounds else None)
-    known = [floor for floor in floors if floor is not None]
-    return min(known, key=lambda v: v.low) if known and len(known) == len(floors) else None
 
 
 @rule("SRV301", cause="port-in-use", severity=Severity.ERROR)
@@ -113,7 +43,7 @@ def port_taken(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if work is None or work.pid is not None:
         raise NotApplicable("no engine is to be started")
     taken = case.facts.host.listening_ports.known("host.listening_ports")
-    port = count(case, "port") or _default_port(case, matrix)
+    port = count(case, "port") or default_port(case, matrix)
     if port is None:
         raise MissingFact("port of the engine", Missing.NOT_STATED)
     if port in taken:
@@ -129,7 +59,7 @@ def port_taken(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-def _default_port(case: Case, matrix: Matrix) -> int | None:
+def default_port(case: Case, matrix: Matrix) -> int | None:
     """The port that every release which this may be takes by default."""
     found = possible(matrix, engine(case, matrix), "parameter", settings(case, matrix)[0], "port")
     defaults = {str(m.claim.data.get("default", m.claim.value)) for m, _ in found}
@@ -282,7 +212,6 @@ def prefixes_not_reused(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 RULES = (
-    nccl_below_pin,
     port_taken,
     memory_fragmented,
     memory_grows_without_load,

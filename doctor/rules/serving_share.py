@@ -36,14 +36,36 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
     fraction = number(case, "gpu_memory_utilization")
     if fraction is None and _says_what_is_free(case) and not _weights_exceed(case, matrix):
         fraction = default_share(case, matrix)
-    if fraction is None or not is_share_of_total(case, matrix):
+    if fraction is None:
         raise NotApplicable("no share of the total memory is asked for")
-    if fraction > 1:
+    of_total = is_share_of_total(case, matrix)
+    if of_total and fraction > 1:
         yield _fraction_fault(case, f"gpu_memory_utilization {fraction:g} is more than 1", None)
         return
-    yield from _above_sound_share(case, matrix, fraction)
+    unsound = list(_above_sound_share(case, matrix, fraction))
+    yield from unsound
+    if not of_total:
+        if not unsound:
+            raise NotApplicable("it means a share of something else")
+        return
     if case.workload is not None and case.workload.pid is not None:
         return
+    stated = list(_beyond_what_is_free(case, fraction))
+    yield from stated
+    if stated:
+        return
+    for device in case.devices:
+        total, free = device.memory_mib.value, device.memory_free_mib.value
+        if total and free is not None and fraction * total > free:
+            what = (
+                f"gpu_memory_utilization {fraction:g} is {fraction * total / 1024:.1f} GiB of "
+                f"{cards.label(device, matrix)}; {free / 1024:.1f} GiB are free"
+            )
+            yield _fraction_fault(case, what, None)
+
+
+def _beyond_what_is_free(case: Case, fraction: float) -> Iterator[Fault]:
+    """The share of what a device has against what is free of it, where both were measured."""
     measured = (case.workload.measured.value or {}) if case.workload else {}
     whole = next((measured[name] for name in _TOTAL if name in measured), None)
     left = next((measured[name] for name in _FREE if name in measured), None)
@@ -54,15 +76,6 @@ def fraction_exceeds_free_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if whole and left is not None and fraction * whole > left:
         what = f"{fraction * whole:.1f} GiB are asked for and {left:.1f} are free"
         yield _fraction_fault(case, what, None)
-        return
-    for device in case.devices:
-        total, free = device.memory_mib.value, device.memory_free_mib.value
-        if total and free is not None and fraction * total > free:
-            what = (
-                f"gpu_memory_utilization {fraction:g} is {fraction * total / 1024:.1f} GiB of "
-                f"{cards.label(device, matrix)}; {free / 1024:.1f} GiB are free"
-            )
-            yield _fraction_fault(case, what, None)
 
 
 def _says_what_is_free(case: Case) -> bool:

@@ -163,6 +163,7 @@ def layers_exceed_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         system = case.facts.host.os.value
         on_windows = system is not None and system.id == "windows"
         is_lent = any(device.vendor == "apple" for device in case.devices)
+        is_open = case.facts.devices.partial
         yield Fault(
             f"{share:.0%} of the layers of {model_name(case)} take at least {need:.1f} GiB; the "
             f"devices have {own:.1f}",
@@ -171,7 +172,7 @@ def layers_exceed_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Evidence(f"{len(case.devices)} devices, {own:.1f} GiB", case.facts.devices.at),
             ),
             remedies=(Remedy("ask for fewer layers (-ngl), or use a format of fewer bits"),),
-            severity=Severity.WARNING if on_windows or is_lent else None,
+            severity=Severity.WARNING if on_windows or is_lent or is_open else None,
         )
 
 
@@ -180,7 +181,8 @@ def lent_memory(case: Case, matrix: Matrix) -> float:
     own = _device_memory(case, matrix)
     lent = [d.memory_mib.value for d in case.devices if d.vendor == "apple" and d.memory_mib.value]
     own += sum(lent) / 1024 * margin(matrix, "metal-share")
-    if not own or case.facts.devices.partial:
+    is_open = case.facts.devices.partial and not is_one_assumed(case, matrix)
+    if not own or is_open:
         raise MissingFact("number of devices with memory of their own", Missing.NOT_STATED)
     return own
 

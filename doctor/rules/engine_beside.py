@@ -1,0 +1,79 @@
+"""Libraries that a script of one's own runs through, against the cards that they are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.engine_support import floors_of
+from doctor.rules.software import engine_name, installed
+
+# Programs that are the person's own, so that what is stated beside them is what they use.
+_SCRIPTS = ("torch", "transformers", "diffusers", "peft", "")
+_TRAINERS = ("unsloth", "deepspeed-mii", "exllamav2")
+_QUANTIZERS = ("autoawq", "auto-gptq")
+
+
+@rule("ENG104", cause="cc-below-engine-minimum", severity=Severity.WARNING)
+def card_below_library(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The GPU's compute capability is below what a library beside a script supports.
+
+    What: the capability of every NVIDIA device against the lowest one of the libraries that
+        trainers and servers are written with, where no engine of its own is run.
+    Why: their kernels are compiled for newer cards only, and the first call fails.
+    How to fix: a newer card, or the way without that library.
+    Silent when: an engine is run, which is judged by itself, or the library has no such limit.
+    Sources: documentation of the libraries (claims in the matrix).
+    """
+    yield from _below(case, matrix, _TRAINERS)
+
+
+@rule("MDL104", cause="quant-unsupported-on-cc", severity=Severity.WARNING)
+def card_below_quantizer(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The GPU's compute capability is below what a library for quantized weights supports.
+
+    What: the capability of every NVIDIA device against the lowest one of the libraries whose
+        kernels compute with quantized weights, beside a script.
+    Why: those kernels need instructions of newer cards; the first product fails.
+    How to fix: another format, such as GGUF or bitsandbytes, or a newer card.
+    Silent when: an engine is run, which has kernels of its own, or there is no such limit.
+    Sources: documentation of the libraries (claims in the matrix).
+    """
+    yield from _below(case, matrix, _QUANTIZERS)
+
+
+def _below(case: Case, matrix: Matrix, names: tuple[str, ...]) -> Iterator[Fault]:
+    devices = case.need_vendor("nvidia")
+    if _own_name(case, matrix) not in _SCRIPTS:
+        raise NotApplicable("an engine is run")
+    found = [part for name in names if (part := installed(case, matrix, name)) is not None]
+    if not found:
+        raise NotApplicable("no such library is stated")
+    for part in found:
+        floors = floors_of(case, matrix, part)
+        for device in cards.distinct(devices):
+            capability = cards.capability(device, matrix).value
+            if capability is None or not floors:
+                continue
+            if all(capability < floor.capability for floor in floors):
+                yield Fault(
+                    f"{part.label} needs compute capability {floors[0].capability}; "
+                    f"{cards.label(device, matrix)} has {capability}",
+                    evidence=(cards.evidence(device, matrix), Evidence(part.label, part.at)),
+                    remedies=(Remedy(floors[0].remedy or "take another library, or a newer card"),),
+                    sources=floors[0].sources,
+                    subject=device.id,
+                )
+
+
+def _own_name(case: Case, matrix: Matrix) -> str:
+    try:
+        return engine_name(case, matrix)
+    except NotApplicable:
+        return ""
+
+
+RULES: tuple[Rule, ...] = (card_below_library, card_below_quantizer)
