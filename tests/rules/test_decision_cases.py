@@ -41,8 +41,8 @@ from doctor.rules import (
     driver_dropped,
     driver_fabric,
     driver_floor,
-    driver_match,
     driver_loaded,
+    driver_match,
     driver_modules,
 )
 from doctor.rules.engine import Case, run_rule
