@@ -26,6 +26,8 @@ _GFX = re.compile(r"\bgfx\d{2,4}[a-f]?\b", re.I)
 _VIRTUAL = re.compile(r"\bvGPU\b|\bGRID\b")
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
 _EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
+_ALONE = re.compile(r"\s{0,4}(?:NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\s{0,4}(?:[;,]|$)")
+_PAIR = 2
 _NO_NVLINK = re.compile(r"\bno nvlink\b|\bnvlink:? (?:none|no|not|absent)\b", re.I)
 _PEER = re.compile(
     r"(?:canaccesspeer|p2p|peer access)[^;:=]{0,20}[:= ]\s?(0|1|ok|yes|no|true|false)\b", re.I
@@ -149,7 +151,8 @@ def _link_of_all(text: str, count: int) -> str:
     kinds = list(dict.fromkeys(_LINK.findall(text)))
     if len(kinds) > 1 and re.search(r"\bonly\b", text):
         return "|".join(kinds)
-    if len(kinds) == 1 and (_EVERY.search(text) or count == 2):
+    is_all = _EVERY.search(text) or _ALONE.match(text) or count == _PAIR
+    if len(kinds) == 1 and is_all:
         return str(kinds[0])
     return "PIX|PXB|PHB|NODE|SYS" if _NO_NVLINK.search(text) and not kinds else ""
 

@@ -27,6 +27,7 @@ from doctor.intake.report_scope import stated_scope
 from doctor.intake.report_workload import stated_workload
 from doctor.intake.stated import Stated
 from doctor.intake.switch_words import with_switches
+from doctor.intake.told_devices import with_told_state
 
 KEYS = frozenset(
     {
@@ -81,7 +82,7 @@ def read_field_report(data: Any) -> Facts:
     if workload is not None:
         workload = with_told(workload, report.strings("notes"))
         workload = with_switches(workload, report.strings("notes"))
-    devices = stated_devices(report)
+    devices = with_told_state(stated_devices(report), report)
     topology = report.text("topology")
     facts = Facts(
         host=stated_host(report, packages),

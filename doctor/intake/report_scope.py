@@ -24,6 +24,7 @@ from doctor.intake.devices import memory_of
 from doctor.intake.environment import SCOPE
 from doctor.intake.names import package_name
 from doctor.intake.stated import Stated, plain_text
+from doctor.intake.told_access import told_closed, told_lost
 from doctor.probes.stated_version import version
 from doctor.probes.tool_text import reading
 
@@ -63,9 +64,13 @@ _STARTS = re.compile(
     r"\b(?:docker|podman) run (?:-[^;\n]{0,400} |)[\w.-]{1,60}/[\w./-]{1,120}(?::[\w.-]{1,80})?"
 )
 _HANDS_OVER = re.compile(
-    r"--gpus|--runtime|--device|--privileged|nvidia|/dev/(?:dri|kfd|davinci)|rocm|-cpu\b|:cpu\b|\.\.\.",
+    r"--gpus|--runtime|--device|--privileged|nvidia|/dev/(?:dri|kfd|davinci)|-cpu\b|:cpu\b|\.\.\.",
     re.I,
 )
+_NO_NODES = re.compile(_LACKING + r"--device\b(?: ?=? ?/dev/(?:kfd|dri))?(?! ?=? ?/)", re.I)
+_BY_ITS_NAME = re.compile(r"--gpus|--runtime|--privileged", re.I)
+# What gives a container more shared memory, in a command that starts it.
+_MORE_SHM = re.compile(r"--ipc|--shm|/dev/shm|--pid|--network[ =]host|\.\.\.|\$", re.I)
 _NO_SHM = re.compile(
     _LACKING
     + r"(?:--ipc|--shm-size|shm_size|ipc: host|(?:volume|emptyDir|mount)[^.;]{0,30}/dev/shm)"
@@ -104,6 +109,8 @@ def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
         variants=variants,
         built_for=texts(report.table("built_for"), package_name),
         absent=seen(absent, "absent", partial=True) if absent else UNSTATED,
+        closed=told_closed(report),
+        lost=told_lost(report),
         libc=_libc(report, inside=bool(not box.data or box.flag("inside"))),
     )
     box.raw("toolkit_version")
@@ -116,7 +123,8 @@ def _devices_visible(runtime: str, notes: tuple[str, ...]) -> Reading[tuple[str,
 
     A daemon may hand GPUs to every container by default.
     """
-    if _NO_GPUS.search(runtime):
+    is_without = _NO_NODES.search(runtime) and not _BY_ITS_NAME.search(runtime)
+    if _NO_GPUS.search(runtime) or is_without:
         return seen((), "container")
     command = _STARTS.search(runtime)
     asks_for_none = command is not None and not _HANDS_OVER.search(runtime)
@@ -203,12 +211,18 @@ def _declared_code(report: Stated) -> Reading[tuple[Binary, ...]]:
 
 
 def _shm(report: Stated, runtime: str) -> Reading[int]:
-    """Shared memory as given with --shm-size; the engine's arguments may hold it too."""
+    """Shared memory as given with --shm-size; the engine's arguments may hold it too.
+
+    In part where a whole command asks for none: a daemon may have another default.
+    """
     args = report.table("engine_args")
     found = _SHM.search(runtime)
     size = memory_of(found[1]) if found else memory_of(plain_text(args.data.get("shm_size")))
     if size is None and _NO_SHM.search(runtime):
         return seen(_DOCKER_SHM_MIB, "container")
+    command = _STARTS.search(runtime)
+    if size is None and command is not None and not _MORE_SHM.search(runtime):
+        return seen(_DOCKER_SHM_MIB, "container", partial=True)
     return reading(size, "container" if found else "engine_args.shm_size")
 
 

@@ -140,7 +140,8 @@ def _too_little(case: Case, wanted: int, have: int, at: str) -> Fault:
 def shared_memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Shared memory is too small for an engine that runs in several processes.
 
-    What: the size of /dev/shm in the scope against what several GPU workers need.
+    What: the size of /dev/shm in the scope against what several GPU workers, or the workers
+        of a data loader, need.
     Why: workers and NCCL exchange data through shared memory; a container gets 64 MB
         unless it asks for more, and work ends in a bus error or an NCCL error.
     How to fix: start the container with the host's IPC or a larger --shm-size.
@@ -148,7 +149,8 @@ def shared_memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: Docker run reference, --shm-size; NCCL user guide, troubleshooting; vLLM
         documentation, deployment with Docker.
     """
-    count = processes(case)
+    feeders = _number(arguments(case).get("dataloader_num_workers", 0)) or 0
+    count = processes(case) if not feeders else max(processes(case) or 1, feeders + 1)
     inside = case.scope.kind in _INSIDE
     size = case.scope.shm_mib if inside or case.scope.shm_mib.is_known else case.facts.host.shm_mib
     if count == 1 or (count is None and len(case.devices) == 1 and case.facts.devices.is_known):
@@ -170,7 +172,7 @@ def shared_memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
             Remedy("or with more of its own", ("docker run --shm-size=16g ...",)),
         ),
         sources=("https://docs.docker.com/reference/cli/docker/container/run/",),
-        severity=None if count else Severity.WARNING,
+        severity=None if count and not feeders and not size.partial else Severity.WARNING,
     )
 
 
