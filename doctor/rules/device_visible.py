@@ -199,15 +199,7 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     found = [d for d in cards.desktop_cards(case, matrix) if not _is_instance(d)]
     taken = [d for d in found if (d.pci_driver.value or "").startswith("vfio")]
-    for device in taken:
-        name = cards.label(device, matrix)
-        yield Fault(
-            message=f"{name} is bound to {device.pci_driver.value}: it is given to a "
-            "virtual machine",
-            evidence=(Evidence(f"driver: {device.pci_driver.value}", device.pci_driver.at),),
-            remedies=(Remedy("give the device back to the host's nvidia driver"),),
-            subject=device.id,
-        )
+    yield from (_given_away(device, cards.label(device, matrix)) for device in taken)
     listed = case.facts.nvidia.nvml_devices
     on_bus = [d for d in found if d.pci_id.is_known and d not in taken]
     if taken or not on_bus or case.facts.nvidia.driver.is_absent:
@@ -227,6 +219,15 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Remedy("read why the driver did not start it", ("sudo dmesg | grep -i nvrm",)),
             ),
         )
+
+
+def _given_away(device: Device, name: str) -> Fault:
+    return Fault(
+        message=f"{name} is bound to {device.pci_driver.value}: it is given to a virtual machine",
+        evidence=(Evidence(f"driver: {device.pci_driver.value}", device.pci_driver.at),),
+        remedies=(Remedy("give the device back to the host's nvidia driver"),),
+        subject=device.id,
+    )
 
 
 _ON_BUS = re.compile(
