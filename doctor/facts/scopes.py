@@ -109,7 +109,9 @@ class Scope(Record):
     `parent` is the id of the scope it lives in, `root` its path. `variants` are build
     variants as stated ("torch" → "cu126"), `built_for` what a package was built against.
     `absent` are things that were looked for in this scope and are not there. `libcuda` is
-    the real path of the libcuda.so.1 that the loader would take here.
+    the real path of the libcuda.so.1 that the loader would take here. `closed` are the words by
+    which somebody says that the devices may not be opened here, `lost` that they were there
+    at first and are no longer.
     """
 
     id: str
@@ -131,6 +133,8 @@ class Scope(Record):
     absent: Reading[tuple[str, ...]] = UNSTATED
     libc: Reading[Version] = UNSTATED
     libcuda: Reading[str] = UNSTATED
+    closed: Reading[str] = UNSTATED
+    lost: Reading[str] = UNSTATED
 
     def package(self, *names: str) -> Optional[Package]:
         """First installed distribution of these (normalised) names, or None."""

@@ -30,6 +30,8 @@ _VIRTUAL = re.compile(
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
 _LISTED = re.compile(r"(?:PIX|PXB|PHB|NODE|SYS)(?:(?:,| and|/|,? or)? ?(?:PIX|PXB|PHB|NODE|SYS))+")
 _EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
+_ALONE = re.compile(r"\s{0,4}(?:NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\s{0,4}(?:[;,]|$)")
+_PAIR = 2
 _NO_NVLINK = re.compile(r"\bno nvlink\b|\bnvlink:? (?:none|no|not|absent)\b", re.I)
 _PEER = re.compile(
     r"(?:canaccesspeer|p2p|peer access)[^;:=]{0,20}[:= ]\s?(0|1|ok|yes|no|true|false)\b", re.I
@@ -155,7 +157,8 @@ def _link_of_all(text: str, count: int) -> str:
         return "|".join(kinds)
     if len(kinds) > 1 and (_NO_NVLINK.search(text) or _LISTED.fullmatch(text.strip())):
         return "" if any(kind.startswith("NV") for kind in kinds) else "|".join(kinds)
-    if len(kinds) == 1 and (_EVERY.search(text) or count == 2):
+    is_all = _EVERY.search(text) or _ALONE.match(text) or count == _PAIR
+    if len(kinds) == 1 and is_all:
         return str(kinds[0])
     return "PIX|PXB|PHB|NODE|SYS" if _NO_NVLINK.search(text) and not kinds else ""
 

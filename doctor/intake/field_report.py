@@ -28,6 +28,7 @@ from doctor.intake.report_workload import stated_workload
 from doctor.intake.stated import Stated
 from doctor.intake.switch_words import with_switches
 from doctor.intake.symptom_words import with_symptoms
+from doctor.intake.told_devices import with_told_state
 
 KEYS = frozenset(
     {
@@ -87,7 +88,7 @@ def read_field_report(data: Any) -> Facts:
         workload = with_told(workload, report.strings("notes"))
         workload = with_switches(workload, report.strings("notes"))
         workload = with_symptoms(workload, report.strings("notes"))
-    devices = stated_devices(report)
+    devices = with_told_state(stated_devices(report), report)
     topology = report.text("topology")
     facts = Facts(
         host=stated_host(report, packages),

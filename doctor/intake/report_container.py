@@ -29,6 +29,25 @@ _NO_RUNTIME = re.compile(
     r"\b(?:no|without|missing|lacks?)\s(?:the\s|an?\s)?(?:nvidia\s)?device[- ]plug-?in\b",
     re.I,
 )
+# A daemon whose file names no runtime, or was lost; and lists of runtimes without NVIDIA's.
+_NO_FILE = re.compile(
+    r"\bdaemon\.json\b[^;\n]{0,25}\b(?:without|lacks?|has no|names no|no) (?:the |an? )?"
+    r"(?:nvidia\b|runtimes?\b)|\bdaemon\.json\b[^;\n]{0,15}\b(?:is |was |got )?(?:lost|missing|"
+    r"empty|gone|deleted|overwritten|reset|not there|does not exist)\b|"
+    r"\b(?:no|missing|empty|lost|without)\s(?:an? |the )?(?:/etc/docker/)?daemon\.json\b",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"(?<!insecure )\b(?:runtimes?:|default[- ]runtime(?: is| =|:)?|runtimes (?:are|is))\s{0,2}"
+    r"((?:io\.containerd\.\S{1,20}|[\w.-]{2,20})(?:[, ]{1,2}(?:and )?(?:io\.containerd\.\S{1,20}|"
+    r"runc|crun|nvidia))*)",
+    re.IGNORECASE,
+)
+_CGROUPS = re.compile(
+    r"\bcgroup[ -]?driver\W{0,4}(?:is |set to |= ?)?systemd\b|\bsystemd cgroup(?:s\b| driver\b)|"
+    r"\bnative\.cgroupdriver=systemd\b|\bSystemdCgroup\W{1,4}true\b",
+    re.IGNORECASE,
+)
 _CDI_FILE = re.compile(r"(?:/etc|/var/run)/cdi/\S*nvidia\S*")
 _CONTEXT = re.compile(r"\bcontext(?: is| was)?[ :=]{1,2}([\w.-]{1,60})")
 
@@ -45,7 +64,8 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
     runtimes = _runtimes(prose)
     away = re.search(r"docker desktop", prose, re.I) and _is_linux(report)
     desktop = "desktop-linux" if away else None
-    if not (docker or context or rootless or runtimes.is_known or desktop):
+    groups = _CGROUPS.search(prose)
+    if not (docker or context or rootless or runtimes.is_known or desktop or groups):
         return UNSTATED
     named = _DAEMON_JSON.search(prose)
     engine = ContainerEngine(
@@ -54,6 +74,7 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
         runtimes=runtimes,
         context=reading(context[1] if context else desktop, "container"),
         rootless=reading(rootless or None, "container"),
+        cgroup_driver=reading("systemd" if groups else None, "container"),
         config=_config(prose, bool(named)),
     )
     return seen(engine, "container")
@@ -81,8 +102,8 @@ def _is_linux(report: Stated) -> bool:
 
 def _runtimes(prose: str) -> Reading[tuple[str, ...]]:
     """The runtimes that the daemon knows, where a report quotes `docker info` or tells of one."""
-    if _NO_RUNTIME.search(prose):
+    if _NO_RUNTIME.search(prose) or _NO_FILE.search(prose):
         return seen(("runc",), "container")
-    answer = _DOCKER_INFO.search(prose)
+    answer = _DOCKER_INFO.search(prose) or _LISTED.search(prose)
     names = _RUNTIME.findall(answer[1]) if answer else []
     return seen(tuple(dict.fromkeys(map(str.lower, names))), "container") if names else UNSTATED

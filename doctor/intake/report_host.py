@@ -37,7 +37,14 @@ _L4T = re.compile(r"[rR]?(\d{2})(?:[ .,]+(?:REVISION:? ?)?(\d{1,2})(?:\.(\d{1,2}
 _IOMMU = (
     ("passthrough", re.compile(r"iommu=pt\b|iommu[^;,.]{0,20}pass-?through", re.I)),
     ("off", re.compile(r"iommu[ =:]{1,3}(?:off|disabled|none)\b|\bno iommu\b", re.I)),
-    ("translated", re.compile(r"(?:iommu|amd-vi|vt-d)[^;,.]{0,30}\btranslat|iommu=on\b", re.I)),
+    (
+        "translated",
+        re.compile(
+            r"(?:iommu|amd-vi|vt-d)[^;,.]{0,30}\btranslat|iommu=on\b|"
+            r"\biommu:? (?:is |are )?(?:enabled|active|on)\b",
+            re.I,
+        ),
+    ),
 )
 # Boards of four cards have no switch, nor have the desktop machines of that name.
 _NVSWITCH = re.compile(r"\bnv-?switch|\b[hd]gx\b(?![ -](?:spark|station)|.{0,12}\b4-gpu)", re.I)

@@ -24,6 +24,7 @@ from doctor.intake.environment import SCOPE
 from doctor.intake.names import package_name
 from doctor.intake.report_shm import stated_shm
 from doctor.intake.stated import Stated, plain_text
+from doctor.intake.told_access import told_closed, told_lost
 from doctor.probes.stated_version import version
 from doctor.probes.tool_text import reading
 
@@ -63,9 +64,11 @@ _STARTS = re.compile(
     r"\b(?:docker|podman) run (?:-[^;\n]{0,400} |)[\w.-]{1,60}/[\w./-]{1,120}(?::[\w.-]{1,80})?"
 )
 _HANDS_OVER = re.compile(
-    r"--gpus|--runtime|--device|--privileged|nvidia|/dev/(?:dri|kfd|davinci)|rocm|-cpu\b|:cpu\b|\.\.\.",
+    r"--gpus|--runtime|--device|--privileged|nvidia|/dev/(?:dri|kfd|davinci)|-cpu\b|:cpu\b|\.\.\.",
     re.I,
 )
+_NO_NODES = re.compile(_LACKING + r"--device\b(?: ?=? ?/dev/(?:kfd|dri))?(?! ?=? ?/)", re.I)
+_BY_ITS_NAME = re.compile(r"--gpus|--runtime|--privileged", re.I)
 _TAG = re.compile(r"^(?:py|cp|python)(3)(\d{1,2})$", re.I)  # py312
 _PYTHON = re.compile(r"(\d{1,2}(?:\.\d{1,3}){0,2}(?:a|b|rc)?\d{0,3})(t?)\b")
 
@@ -92,6 +95,8 @@ def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
         variants=variants,
         built_for=texts(report.table("built_for"), package_name),
         absent=seen(absent, "absent", partial=True) if absent else UNSTATED,
+        closed=told_closed(report),
+        lost=told_lost(report),
         libc=_libc(report, inside=bool(not box.data or box.flag("inside"))),
     )
     box.raw("toolkit_version")
@@ -104,7 +109,8 @@ def _devices_visible(runtime: str, notes: tuple[str, ...]) -> Reading[tuple[str,
 
     A daemon may hand GPUs to every container by default.
     """
-    if _NO_GPUS.search(runtime):
+    is_without = _NO_NODES.search(runtime) and not _BY_ITS_NAME.search(runtime)
+    if _NO_GPUS.search(runtime) or is_without:
         return seen((), "container")
     command = _STARTS.search(runtime)
     asks_for_none = command is not None and not _HANDS_OVER.search(runtime)

@@ -33,7 +33,7 @@ _COMMAND = re.compile(
     r"nerdctl) run((?: -{1,2}[a-z][\w-]*(?:[ =][^-\s,]\S*)?){2,})(?<!,)(?![^;\n]*, )",
     re.I,
 )
-_ASKS = re.compile(r"--ipc|--shm|/dev/shm|\bshm\b|\.\.\.|\bipc\b", re.I)
+_ASKS = re.compile(r"--ipc|--shm|/dev/shm|\bshm\b|\.\.\.|\$|\bipc\b", re.I)
 _BYTES_PER_MIB = 1024 * 1024
 
 

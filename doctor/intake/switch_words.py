@@ -34,6 +34,12 @@ _SWITCHES = {
         re.IGNORECASE,
     ),
 }
+# Processes that hand over batches through shared memory.
+_LOADERS = re.compile(
+    r"\b(?:dataloader_)?num_workers ?[=: ] ?([1-9]\d{0,2})\b|\bdata ?loader (?:with )?("
+    r"[1-9]\d{0,2})? ?workers?\b",
+    re.IGNORECASE,
+)
 _NOT = re.compile(r"\b(?:not|no|without|never|instead of|or|off|disabled?)\b", re.IGNORECASE)
 
 
@@ -45,6 +51,9 @@ def with_switches(workload: Workload, notes: tuple[str, ...]) -> Workload:
         for name, words in _SWITCHES.items()
         if name not in args and any(words.search(n) and not _NOT.search(n) for n in notes)
     }
+    found = next((m for m in map(_LOADERS.search, notes) if m), None)
+    if found and "dataloader_num_workers" not in args:
+        told["dataloader_num_workers"] = found[1] or found[2] or "2"
     if not told:
         return workload
     at = workload.args.at or "notes"

@@ -85,9 +85,10 @@ def _inside_lxc(case: Case) -> Fault | None:
 def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The container has lost, or never got, the right to open its devices.
 
-    What: NVML's answer inside the container while the host's driver is loaded; a cgroup
-        driver of systemd and a GPU that was there at first; and versions of the container
-        toolkit that break rootless engines.
+    What: NVML's answer inside the container while the host's driver is loaded; a GPU of which
+        somebody tells that it was there at first; the cgroup driver systemd, or the static CPU
+        manager, in a report about the toolkit itself; and versions of the container toolkit
+        that break rootless engines.
     Why: systemd rewrites the device rules of control groups when it reloads, and drops
         those that NVIDIA's runtime had added: "Failed to initialize NVML: Unknown Error".
     How to fix: start the container anew. To keep it from coming back: CDI, devices named
@@ -100,10 +101,54 @@ def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("not a container")
     checks = (
         lambda: _broken_toolkit(case, matrix),
+        lambda: _told_lost(case),
+        lambda: _rules_of_systemd(case),
         lambda: _lost_later(case),
         lambda: _nvml_refuses(case),
     )
     yield from each(checks)
+
+
+def _told_lost(case: Case) -> Iterator[Fault]:
+    """Somebody tells that the container had its devices, and lost them."""
+    lost, devices = case.scope.lost, case.facts.devices.value
+    if lost.value and (not devices or case.nvidia_devices):
+        yield Fault(
+            message=f"the container had its devices and lost them: {lost.value}",
+            evidence=(Evidence(lost.value, lost.at),),
+            remedies=_AGAIN,
+            sources=(GUIDE + "latest/troubleshooting.html",),
+            severity=Severity.WARNING,
+        )
+
+
+def _rules_of_systemd(case: Case) -> Iterator[Fault]:
+    """Who reports about the toolkit names the cgroup driver or the CPU manager as what matters."""
+    work, box = case.workload, case.facts.container_engine.value
+    if work is None or work.engine not in ("container-toolkit", "gpu-operator"):
+        return
+    text = case.scope.runtime.value or ""
+    manager = _CPU_MANAGER.search(text)
+    is_systemd = box is not None and box.cgroup_driver.value == "systemd" and not box.cdi.value
+    if is_systemd or manager:
+        what = manager[0] if manager else "cgroup driver systemd"
+        yield Fault(
+            message=f"{what}: device rules that NVIDIA's runtime added to a running container "
+            "are dropped when its control group is written anew",
+            evidence=(Evidence(what, case.scope.runtime.at),),
+            remedies=(_AGAIN[1],),
+            sources=(
+                GUIDE + "latest/troubleshooting.html",
+                "https://github.com/NVIDIA/k8s-device-plugin (PASS_DEVICE_SPECS)",
+            ),
+            severity=Severity.WARNING,
+        )
+
+
+_CPU_MANAGER = re.compile(
+    r"\bcpu[- ]?manager(?:[- ]?policy)?\W{0,4}(?:is |set to )?static\b|\bstatic cpu[- ]?manager\b",
+    re.I,
+)
 
 
 def _lost_later(case: Case) -> Iterator[Fault]:
@@ -167,6 +212,7 @@ _AT_FIRST = re.compile(
     r"\bat first;|\bhas run for \d{1,3}\b|"
     r"\bworks?\b[^.;\n]{0,30}\b(?:at first|at (?:the )?start|when (?:the|a) \w{1,12} starts?|"
     r"again after|until)\b|\b(?:lose|loses|lost|gone|disappears?)\b[^.;\n]{0,40}\bafter\b|"
+    r"\b(?:ran|worked|was fine|has run) for (?:\w{1,8} )?(?:minutes|hours|days|weeks)\b|"
     r"\bafter (?:some|a few|several|\d{1,3}) ?(?:time|while|minutes|hours|days)\b",
     re.IGNORECASE,
 )

@@ -16,8 +16,13 @@ from doctor.rules.image_facts import known_image
 TOOLKIT_DOMAIN = "nvidia-container-toolkit"
 _INSIDE = ("container", "image")
 _TOOLKIT_PARTS = re.compile(
-    r"nvidia-container-(?:runtime\S*|cli)|libnvidia-container\S*|nvidia-docker2?|nvidia-ctk"
+    r"nvidia-container-(?:runtime\S*|cli)|libnvidia-container\S*|nvidia-docker2?|nvidia-ctk|"
+    r"(?:the )?nvidia (?:container )?(?:runtime|toolkit|runtimeclass)|runtimeclass(?:es)? nvidia|"
+    r"runtime nvidia|nvidia-device-plugin\S*",
+    re.IGNORECASE,
 )
+# Who reports about these speaks of containers, whether the report names one or not.
+_OF_CONTAINERS = ("container-toolkit", "gpu-operator")
 GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/"
 _CONFIGURE = Remedy(
     action="let the toolkit write the engine's configuration, and restart the engine",
@@ -57,7 +62,9 @@ def no_gpu_runtime(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: NVIDIA Container Toolkit documentation, installation and troubleshooting.
     """
     lacks_part = is_absent(case, TOOLKIT_DOMAIN) or missed(case, _TOOLKIT_PARTS)
-    if case.scope.kind in _INSIDE and lacks_part:
+    work = case.workload
+    is_meant = case.scope.kind in _INSIDE or (work and work.engine in _OF_CONTAINERS)
+    if is_meant and lacks_part:
         yield _without_toolkit(case)
         return
     box = container_engine(case, matrix)

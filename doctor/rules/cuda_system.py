@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -159,6 +160,50 @@ def _is_without_gpu(case: Case, matrix: Matrix, found: Software, row: Release) -
     return any(match.claim.value == "cpu-only" for match in claims)
 
 
+@rule("CUD115", cause="cuda-lib-missing", severity=Severity.WARNING)
+def image_without_cuda(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine takes CUDA's libraries from the system, and its image is a bare one.
+
+    What: the image, where it is one of a distribution or of Python that holds no CUDA, and
+        the packages that are stated, for engines whose wheels bring no CUDA libraries.
+    Why: the driver brings libcuda alone; libcudart, libcublas and libcudnn come from a
+        toolkit, an image of CUDA, or packages. Without them such a build goes on with the CPU.
+    How to fix: the libraries as packages, or an image of CUDA with cuDNN.
+    Silent when: a package brings libraries of CUDA, torch is there, a toolkit is stated, or the
+        image is another.
+    Sources: documentation and wheels of the engines (rows in the matrix).
+    """
+    found = onnxruntime_beside(case, matrix) or engine(case, matrix)
+    if not takes_system_cuda(matrix, found.name, found.version):
+        raise NotApplicable(f"{found.name} brings its own CUDA libraries")
+    build = _gpu_build(case, matrix, found)
+    if build is None or not _BARE.fullmatch(case.scope.image.ref):
+        raise NotApplicable("no image that is known to hold no CUDA")
+    case.need_vendor("nvidia")
+    if packaged_majors(case, matrix) or case.facts.nvidia.toolkits.value:
+        return
+    yield Fault(
+        f"{build.label} needs the libraries of CUDA {build.cuda.major}, and the image "
+        f"{case.scope.image.ref} holds none",
+        evidence=(build.evidence, Evidence(case.scope.image.ref, "image")),
+        remedies=(
+            Remedy(
+                f"bring the libraries of CUDA {build.cuda.major} into the environment",
+                (f"pip install nvidia-{{cublas,cudnn,curand,cufft}}-cu{build.cuda.major}",),
+            ),
+            Remedy("or start from an image of nvidia/cuda with cuDNN"),
+        ),
+        sources=build.sources,
+    )
+
+
+# Images of distributions and languages: none of them holds a part of CUDA.
+_BARE = re.compile(
+    r"(?:docker\.io/)?(?:library/)?(?:python|ubuntu|debian|rockylinux|almalinux|fedora|"
+    r"alpine)(?::[\w.-]+)?"
+)
+
+
 @rule("CUD135", cause="cuda-major-mismatch", severity=Severity.WARNING)
 def host_of_an_older_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """All that is known of the host's CUDA is a toolkit older than the engine is built for.
@@ -206,4 +251,4 @@ def _oldest_build(matrix: Matrix, found: Software) -> CudaBuild | None:
     return CudaBuild(found.name, None, cuda, found.evidence, assumed=True, sources=first.source)
 
 
-RULES: tuple[Rule, ...] = (system_cuda_of_another_major, host_of_an_older_major)
+RULES: tuple[Rule, ...] = (image_without_cuda, system_cuda_of_another_major, host_of_an_older_major)

@@ -12,8 +12,14 @@ from doctor.matrix.catalogue import Xid
 from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.memory_need import total_gib
+from doctor.rules.model_facts import number as argument_number
+from doctor.rules.serving_memory import default_share, is_share_of_total
 
-_HEAT = ("hw-thermal", "sw-thermal", "hw-slowdown", "hw-power-brake", "reliability")
+# The last two are what a person tells of: a limit beside slow work, clocks that stay low.
+_HEAT = ("hw-thermal", "sw-thermal", "hw-slowdown", "hw-power-brake", "reliability", "power-limit",
+         "low-clocks")  # fmt: skip
+_TOLD = "notes"
 _SEVERITY = {"error": Severity.ERROR, "warning": Severity.WARNING, "info": Severity.INFO}
 _RESET = Remedy(
     "stop work on the GPU and reset it, or reboot",
@@ -103,7 +109,8 @@ def _troubles(health: DeviceHealth) -> Iterator[tuple[str, Remedy, Severity]]:
 def held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Another process holds much of the device's memory, or has it for itself.
 
-    What: compute mode, free memory, and the processes on each device of this target.
+    What: compute mode, free memory, and the processes on each device of this target, or other
+        work of which somebody tells.
     Why: an engine reserves a share of the whole memory; what others hold is missing then,
         and in exclusive mode a second process gets no context at all.
     How to fix: end the process if it is a left-over, move one of the two, or ask for a
@@ -111,9 +118,10 @@ def held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the target's own process is the only one.
     Sources: NVML, compute mode and processes; CUDA runtime, cudaErrorDevicesUnavailable.
     """
+    told = [d for d in case.devices if d.processes.at == _TOLD and d.vendor != "ascend"]
     checks = [
         partial(check, case, matrix, device)
-        for device in case.need_vendor("nvidia")
+        for device in told or case.need_vendor("nvidia")
         for check in (_exclusive, _taken)
     ]
     yield from each(checks)
@@ -122,7 +130,9 @@ def held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _others(case: Case, device: Device) -> list[str]:
     own = {w.pid for w in case.facts.workloads if case.workload and w.id == case.workload.id}
     found = [p for p in device.processes.known("devices.processes") if p.pid not in own]
-    return [f"{p.name or 'process'} ({p.pid}, {p.memory_mib or '?'} MiB)" for p in found]
+    listed = (p for p in found if p.pid)
+    shown = [f"{p.name or 'process'} ({p.pid}, {p.memory_mib or '?'} MiB)" for p in listed]
+    return [*shown, *(p.name for p in found if not p.pid)]  # of the latter a person tells
 
 
 def _exclusive(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
@@ -147,9 +157,14 @@ def _mode(matrix: Matrix, device: Device, what: str) -> Fault:
 
 def _taken(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
     """A quarter of the memory gone is more than a desktop or a context takes."""
-    total = device.memory_mib.known("devices.memory_mib")
-    free = device.memory_free_mib.known("devices.memory_free_mib")
+    is_told = device.processes.at == _TOLD
+    size = _measured_gib(case) or total_gib(device, matrix)[0] if is_told else None
     others = _others(case, device)
+    if is_told and not device.memory_free_mib.is_known and not _is_figured(device, size):
+        yield _held(case, matrix, device, others[0])
+        return
+    total = round(size * 1024) if size else device.memory_mib.known("devices.memory_mib")
+    free = _free(device, total)
     is_ours = case.workload is not None and case.workload.pid is not None
     if not others or is_ours or free >= total * 3 // 4:
         return
@@ -162,16 +177,56 @@ def _taken(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
             Remedy("or leave room for it: give the engine a smaller share of the memory"),
         ),
         subject=device.id,
-        # Without a target it may be the very work that this host is for.
-        severity=None if case.workload is not None else Severity.INFO,
+        severity=_severity_of(case, is_told and free < _asked_for(case, matrix) * total),
     )
+
+
+def _is_figured(device: Device, size: float | None) -> bool:
+    """Somebody tells how much the other work holds, of a device whose size is known."""
+    return bool(size) and any(p.memory_mib for p in device.processes.value or ())
+
+
+def _free(device: Device, total: int) -> int:
+    held = sum(p.memory_mib or 0 for p in device.processes.value or ())
+    if device.processes.at == _TOLD and held and not device.memory_free_mib.is_known:
+        return max(total - held, 0)
+    return device.memory_free_mib.known("devices.memory_free_mib")
+
+
+def _held(case: Case, matrix: Matrix, device: Device, who: str) -> Fault:
+    """Other work on the device, of which nobody says how much it holds."""
+    return Fault(
+        message=f"{cards.label(device, matrix)} is shared with other work: {who}",
+        evidence=(Evidence(who, device.processes.at),),
+        remedies=(Remedy("see what holds the memory before the start", ("nvidia-smi",)),),
+        subject=device.id,
+    )
+
+
+def _measured_gib(case: Case) -> float | None:
+    return ((case.workload.measured.value or {}) if case.workload else {}).get("total_gib")
+
+
+def _asked_for(case: Case, matrix: Matrix) -> float:
+    """The share of the whole memory that the engine takes; 0 if that is not known."""
+    if not is_share_of_total(case, matrix):
+        return 0.0
+    return argument_number(case, "gpu_memory_utilization") or default_share(case, matrix) or 0.0
+
+
+def _severity_of(case: Case, cannot_start: bool) -> Severity | None:
+    """Without a target it may be the very work that this host is for."""
+    if case.workload is None:
+        return Severity.INFO
+    return Severity.ERROR if cannot_start else None
 
 
 @rule("DEV161", cause="gpu-throttled", severity=Severity.WARNING)
 def slowed_down(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The device runs slower than it could, for heat or power.
 
-    What: the reasons for reduced clocks that the driver gives now.
+    What: the reasons for reduced clocks that the driver gives now, or heat and limits of power
+        at which somebody tells of slow work.
     Why: throughput falls without an error; consumer cards in dense boxes reach their
         thermal limit under steady load.
     How to fix: airflow and dust, the power cables, a higher power limit where the board
@@ -179,7 +234,8 @@ def slowed_down(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: clocks are low for idleness or by an application's own setting.
     Sources: NVML, clocks event reasons.
     """
-    for device in case.need_vendor("nvidia"):
+    told = [d for d in case.devices if d.health.at == _TOLD]
+    for device in told or case.need_vendor("nvidia"):
         health = device.health.known("devices.health")
         hot = [r for r in health.throttle if r in _HEAT]
         if hot:
@@ -198,15 +254,19 @@ def slowed_down(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def narrow_link(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The device's PCIe link is narrower than card and slot can do.
 
-    What: the link's width now against the widest that both ends can do.
+    What: the link's width now against the widest that both ends can do; or a narrow slot, riser
+        or cable that somebody tells of.
     Why: loading and traffic between cards slow down by the same factor. A dirty contact,
         a riser or a shared slot is the usual cause.
     How to fix: reseat the card, change riser or slot, look at the firmware's slot setting.
     Silent when: only the generation is lower: idle links rest at a low generation.
     Sources: NVML, current and maximum PCIe link width.
     """
-    for device in case.need_vendor("nvidia"):
+    told = [d for d in case.devices if d.link.at == _TOLD]
+    for device in told or case.need_vendor("nvidia"):
         link = device.link.known("devices.link")
+        if told and link.gen and link.gen_max and link.gen < link.gen_max:
+            yield _slow_link(matrix, device, link.gen)
         if link.width and link.width_max and link.width < link.width_max:
             name = cards.label(device, matrix)
             yield Fault(
@@ -223,6 +283,16 @@ def narrow_link(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 ),
                 subject=device.id,
             )
+
+
+def _slow_link(matrix: Matrix, device: Device, generation: int) -> Fault:
+    """A low generation under load, of which a person tells: idle links rest at one."""
+    return Fault(
+        message=f"the link of {cards.label(device, matrix)} runs at PCIe generation {generation}",
+        evidence=(Evidence(f"generation {generation} under load", device.link.at),),
+        remedies=(Remedy("look at the firmware's setting of the slot, and at the riser"),),
+        subject=device.id,
+    )
 
 
 RULES: tuple[Rule, ...] = (faults_reported, held_by_another, slowed_down, narrow_link)

@@ -13,6 +13,7 @@ from doctor.rules import cards
 from doctor.rules.decide import each, missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu
+from doctor.rules.host_room import arguments, processes
 from doctor.rules.image_facts import known_image
 from doctor.rules.model_facts import environment
 
@@ -31,9 +32,10 @@ _AFTER_CHOICE = ("gpus", "npus", "collect_env")
 
 @rule("DEV101", cause="gpu-not-visible", severity=Severity.ERROR)
 def hidden_by_variable(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A variable hides all devices from the engine, or names one that is not there.
+    """A variable hides all devices from the engine, too many, or names one that is not there.
 
-    What: CUDA_VISIBLE_DEVICES and its relatives against the devices of the host.
+    What: CUDA_VISIBLE_DEVICES and its relatives against the devices of the host, and against
+        the number of ranks that the arguments ask for.
     Why: the runtime reads the list up to the first entry that does not exist; an empty
         list, or a first entry that is wrong, leaves no device.
     How to fix: name existing indexes or UUIDs, or unset the variable.
@@ -63,6 +65,7 @@ def _hidden(name: str, value: str, devices: tuple[Device, ...], case: Case) -> I
     counted = bool(whole) and not case.facts.devices.partial
     beyond = counted and first.isdecimal() and int(first[:9]) >= len(whole)
     if not all_hidden and not beyond:
+        yield from _fewer_than_ranks(name, value, devices, case)
         return
     why = f"names device {first}, and there are {len(whole)}" if beyond else "hides every device"
     yield Fault(
@@ -72,6 +75,34 @@ def _hidden(name: str, value: str, devices: tuple[Device, ...], case: Case) -> I
         remedies=(Remedy(f"unset {name}, or name devices that exist", (f"unset {name}",)),),
         sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/",),
     )
+
+
+def _fewer_than_ranks(
+    name: str, value: str, devices: tuple[Device, ...], case: Case
+) -> Iterator[Fault]:
+    """The variable leaves fewer devices than the engine is to use, and more are there."""
+    shown = [part.strip() for part in value.split(",") if part.strip()]
+    ranks = processes(case)
+    whole = [d for d in devices if not (d.mig.value and d.mig.value.parent)]
+    is_listed = bool(shown) and all(part.isdecimal() for part in shown)
+    if not is_listed or ranks is None or case.facts.devices.partial or _of_several_nodes(case):
+        return
+    if len(set(shown)) < ranks <= len(whole):
+        yield Fault(
+            message=f"{name}={value} shows {len(set(shown))} of {len(whole)} devices, and the "
+            f"engine is to use {ranks}",
+            evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
+            remedies=(Remedy(f"name {ranks} devices, or unset {name}", (f"unset {name}",)),),
+            sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/",),
+        )
+
+
+def _of_several_nodes(case: Case) -> bool:
+    given = arguments(case)
+    return any(str(given.get(key, "1")) not in ("1", "") for key in _NODE_COUNTS)
+
+
+_NODE_COUNTS = ("nnodes", "num_nodes", "node_count")
 
 
 def _may_be_chosen(value: str, count: int, case: Case) -> bool:
@@ -102,6 +133,11 @@ def container_without_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     image = known_image(case.scope, matrix)
     if image is not None and image.vendor == _NPU:
         raise NotApplicable("the nodes of an NPU are asked for apart")
+    if case.devices and all(device.vendor == _NPU for device in case.devices):
+        raise NotApplicable("the nodes of an NPU are asked for apart")
+    told = f"{case.scope.image.ref} {case.scope.runtime.value or ''}".lower()
+    if not case.nvidia_devices and ("rocm" in told or "/dev/kfd" in told):
+        raise NotApplicable("the nodes of an AMD GPU are asked for apart")
     yield from each((lambda: _given_none(case), lambda: _asks_for_none(case)))
 
 
@@ -154,20 +190,16 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: both counts are equal, or one of them is not known.
     Sources: NVML, nvmlDeviceGetCount; kernel documentation of VFIO.
     """
+    unseen = missed(case, _ON_BUS)
+    if unseen:
+        yield _not_on_bus(case, unseen[0])
+        return
     if not case.facts.devices.is_known and case.facts.nvidia.nvml_devices.value == 0:
         yield _none_listed(case)
         return
     found = [d for d in cards.desktop_cards(case, matrix) if not _is_instance(d)]
     taken = [d for d in found if (d.pci_driver.value or "").startswith("vfio")]
-    for device in taken:
-        name = cards.label(device, matrix)
-        yield Fault(
-            message=f"{name} is bound to {device.pci_driver.value}: it is given to a "
-            "virtual machine",
-            evidence=(Evidence(f"driver: {device.pci_driver.value}", device.pci_driver.at),),
-            remedies=(Remedy("give the device back to the host's nvidia driver"),),
-            subject=device.id,
-        )
+    yield from (_given_away(device, cards.label(device, matrix)) for device in taken)
     listed = case.facts.nvidia.nvml_devices
     on_bus = [d for d in found if d.pci_id.is_known and d not in taken]
     if taken or not on_bus or case.facts.nvidia.driver.is_absent:
@@ -187,6 +219,37 @@ def driver_lists_fewer(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Remedy("read why the driver did not start it", ("sudo dmesg | grep -i nvrm",)),
             ),
         )
+
+
+def _given_away(device: Device, name: str) -> Fault:
+    return Fault(
+        message=f"{name} is bound to {device.pci_driver.value}: it is given to a virtual machine",
+        evidence=(Evidence(f"driver: {device.pci_driver.value}", device.pci_driver.at),),
+        remedies=(Remedy("give the device back to the host's nvidia driver"),),
+        subject=device.id,
+    )
+
+
+_ON_BUS = re.compile(
+    r"(?:an? |any |the )?(?:nvidia |amd |radeon |intel )?"
+    r"(?:gpus?|devices?|cards?|3d controller|vga)"
+    r" (?:in|from|on|under) (?:lspci|the (?:pci )?bus|the guest|the vm)|"
+    r"lspci(?: entry| line)?(?: (?:of|for))? (?:the )?(?:nvidia |amd )?(?:gpus?|devices?|cards?)",
+    re.IGNORECASE,
+)
+
+
+def _not_on_bus(case: Case, name: str) -> Fault:
+    """Somebody looked at the bus: there is no card, so no driver can find one."""
+    is_guest = case.facts.host.platform.value == "vm"
+    fix = "hand the card over to this virtual machine (PCI pass-through)" if is_guest else (
+        "look at slot, power and firmware settings, and at which machine holds the card"
+    )  # fmt: skip
+    return Fault(
+        message="the bus of this machine shows no GPU",
+        evidence=(Evidence(f"{name} was not found", "absent"),),
+        remedies=(Remedy(fix, ("lspci -nn | grep -iE '3d|vga|display'",)),),
+    )
 
 
 def _none_listed(case: Case) -> Fault:

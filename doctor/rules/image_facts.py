@@ -139,7 +139,10 @@ def requirement(scope: Scope, matrix: Matrix) -> tuple[str, Evidence, tuple[str,
     rows = matrix.cuda.image_requirements
     row = next((r for r in rows if two_parts(Version(r.cuda)).same_as(wanted) is True), None)
     if row is None:
-        return f"{text} {REST_UNKNOWN}", found.evidence, found.sources
+        # Of which branches it lets in is not known; of those that no base names none is.
+        named = sorted({branch for listed in rows for branch in listed.branches})
+        rest = [f"brand=?,driver>={branch},driver<{branch + 1}" for branch in named]
+        return " ".join([text, *rest]), found.evidence, found.sources
     parts = [
         f"brand={brand},driver>={branch},driver<{branch + 1}"
         for brand in row.brands

@@ -25,6 +25,17 @@ _NOT_IN_GROUP = re.compile(
     r"|\bnot in HwHiAiUser\b|\bHwHiAiUser\b[^.;]{0,20}\bnot (?:in|a member)",
     re.IGNORECASE,
 )
+_OTHER_USER = re.compile(
+    r"\brunAsUser\W{1,3}(?!0\b)\d{1,9}\b|(?<=\s)--user[ =](?!0\b|root\b)[\w:]{1,20}|"
+    r"\b(?:as|with) (?:uid|user id) (?!0\b)\d{1,9}\b",
+    re.IGNORECASE,
+)
+_GROUP_GIVEN = re.compile(r"HwHiAiUser|fsGroup|supplementalGroups|--group-add", re.IGNORECASE)
+_NO_OPTIONS = re.compile(
+    r"\b(?:no|without|missing|lacks?)(?: any| the)? (?:--device\b(?! ?/)|devices?\b(?! /)|"
+    r"ascend[ -](?:docker[ -])?runtime)|\bascend[ -](?:docker[ -])?runtime (?:is )?(?:not|missing)",
+    re.IGNORECASE,
+)
 _ABSENT = re.compile(
     r"\b(?:no|without|missing|lacks)\s+(?:the\s+)?(?:(?:--device|-v|--volume|--mount)[ =])?"
     r"((?:/dev/|/usr/local/Ascend/|/usr/local/dcmi)\S*)"
@@ -59,6 +70,11 @@ def npu_nodes_not_accessible(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _no_access(case, "no capabilities, and the nodes are closed to others")
     elif _NOT_IN_GROUP.search(f"{runtime} {' '.join(case.facts.notes)}"):
         yield _no_access(case, "the user is not in the group HwHiAiUser")
+    elif (user := _OTHER_USER.search(runtime)) and not _GROUP_GIVEN.search(runtime):
+        fault = _no_access(case, f"{user[0]} is not in the group that owns the nodes")
+        yield replace(fault, severity=Severity.WARNING)
+    elif case.scope.closed.value:
+        yield replace(_no_access(case, case.scope.closed.value), severity=Severity.WARNING)
     elif not nodes.is_known and not runtime:
         raise MissingFact("ascend.nodes", nodes.missing or Missing.NOT_STATED)
 
@@ -100,6 +116,10 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
     is_ascend(case, matrix)
     runtime = case.scope.runtime.value or ""
     mounts = case.scope.mounts
+    none = _NO_OPTIONS.search(runtime)
+    if none and "/dev/davinci" not in runtime and "--privileged" not in runtime:
+        yield replace(_lacking(case, [_MANAGER, _DRIVER], ()), severity=Severity.WARNING)
+        return
     said = [*_ABSENT.findall(runtime), *_UNMOUNTED.findall(runtime), *missed(case, _NODE)]
     if said:
         yield _lacking(case, [text.rstrip(".,;)") for text in said], ())
@@ -197,11 +217,15 @@ def npu_held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: a device is given to one container at a time; a second start is refused.
     How to fix: stop the other container, or choose another device.
     Silent when: npu-smi answered well. An answer of -8005, which has several reasons, is
-        a warning.
+        a warning; so is other work on the device of which somebody tells.
     Sources: Ascend/cann-container-image issue 46; DCMI error codes.
     """
     is_ascend(case, matrix)
     error = case.facts.ascend.smi_error
+    told = next((d.processes.value for d in case.devices if d.processes.at == "notes"), None)
+    if told and not error.is_known:
+        yield _held_by(told[0].name)
+        return
     if error.is_absent:
         return
     text = error.known("ascend.smi_error")
@@ -220,6 +244,20 @@ def npu_held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             severity=None if sure else Severity.WARNING,
         )
+
+
+def _held_by(who: str) -> Fault:
+    return Fault(
+        f"other work holds the NPU: {who}",
+        evidence=(Evidence(who, "notes"),),
+        remedies=(
+            Remedy(
+                "stop it, or give each container devices of its own",
+                ("npu-smi info", "docker ps"),
+            ),
+        ),
+        severity=Severity.WARNING,
+    )
 
 
 RULES = (npu_nodes_not_accessible, npu_driver_not_mounted, npu_held_by_another)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from doctor.facts import Device, Missing, MissingFact
+from doctor.facts import Device, Missing, MissingFact, seen
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
+from doctor.rules.image_facts import tagged
+from doctor.rules.model_facts import environment
 from doctor.rules.npu import is_of_scope
 from doctor.rules.npus import ascend_devices, generation, label, words
 from doctor.rules.settings import Setting, holds, settings
@@ -92,8 +95,9 @@ def _chip_fault(found: Software, device: Device, match: ClaimMatch) -> Fault:
 def built_for_other_chip(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The image, the operator package or a library was made for another Ascend chip.
 
-    What: the suffix of the image's tag, the chip of the operator package, and the SoC names
-        inside libraries, against the chips of the host.
+    What: the suffix of the image's tag, the chip of the operator package, the SoC names inside
+        libraries, SOC_VERSION and what a package is said to be built for, against the chips of
+        the host.
     Why: operators are machine code for one chip: "socversion of bin package does not match".
     How to fix: the image with the suffix of the chip, its operator package, or a build with
         the right SOC_VERSION.
@@ -123,6 +127,11 @@ def _built_for(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tup
     reference = case.scope.image.ref
     repository, _, tag = reference.partition("@")[0].rpartition(":")
     yield from _operators(case, matrix, mine)
+    yield from _stated_chip(case, matrix, mine)
+    base = tagged(reference, matrix)
+    if base is not None and base.row.engine == "cann" and base.words.get("soc"):
+        chip = str(base.row.extra.get(base.words["soc"], ""))
+        yield f"image {reference}", chip or base.words["soc"], "image"
     for match in matrix.claims("vllm-ascend", "image"):
         if repository.endswith(match.claim.key.rpartition("/")[2]) and "ascend" in repository:
             yield f"image {reference}", _suffix_chip(match, tag), "image"
@@ -133,6 +142,31 @@ def _built_for(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tup
             fitting = [soc for soc in held if soc in mine]
             name = binary.package or binary.path
             yield name, (fitting or held)[0], binary.path
+
+
+def _stated_chip(
+    case: Case, matrix: Matrix, mine: frozenset[str]
+) -> Iterator[tuple[str, str, str]]:
+    """The chip that a build was told of: SOC_VERSION, or what somebody states of a package."""
+    told = {name: text for name, text in case.scope.built_for.items() if "ascend" in text.lower()}
+    told["SOC_VERSION"] = environment(case).get("SOC_VERSION", "")
+    for name, text in told.items():
+        named = Device(id="", vendor="ascend", name=seen(_spaced(text), name)) if text else None
+        chip = generation(named, matrix) if named is not None else ""
+        socs = [device.soc.value.lower() for device in case.devices if device.soc.value]
+        if text and not chip and socs and _FAMILY.fullmatch(text.lower()):
+            fits = all(soc.startswith(text.lower()) for soc in socs)
+            chip = min(mine) if fits else text
+        if chip:
+            yield f"{name} {text}", chip, "env" if name == "SOC_VERSION" else "built_for"
+
+
+_FAMILY = re.compile(r"ascend\d{3}[a-z]?(?:_\d\d)?")  # as operators are named, without the model
+
+
+def _spaced(text: str) -> str:
+    """The name of a chip as people write it: "Ascend 910B1" for "ASCEND910B1"."""
+    return re.sub(r"ascend[_-]?", "Ascend ", text, flags=re.IGNORECASE)
 
 
 def _operators(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tuple[str, str, str]]:

@@ -236,9 +236,10 @@ def cann_environment_not_loaded(case: Case, matrix: Matrix) -> Iterator[Fault]:
             yield _not_loaded(match.claim.key, work.env.at, match.claim.source)
 
 
-# Variables that set_env.sh of the toolkit sets, and the script itself.
+# Variables that set_env.sh of the toolkit sets, the script itself, and libraries it leads to.
 _VARIABLES = re.compile(
-    r"ASCEND_(?:TOOLKIT_HOME|HOME_PATH|OPP_PATH|AICPU_PATH)|(?:\S*/)?set_env\.sh"
+    r"ASCEND_(?:TOOLKIT_HOME|HOME_PATH|OPP_PATH|AICPU_PATH)|(?:\S*/)?set_env\.sh|"
+    r"lib(?:ascendcl|hccl|ge_runner|graph|acl_op_compiler|runtime|atb)\.so(?:\.\d)?"
 )
 
 

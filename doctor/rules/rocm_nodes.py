@@ -76,23 +76,35 @@ def _unloaded(fact: Evidence) -> Fault:
 def container_without_amd_nodes(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A container on a host with AMD GPUs was started without their nodes.
 
-    What: /dev/kfd and /dev/dri as looked for inside the container.
+    What: /dev/kfd and /dev/dri as looked for inside the container, or as the command that
+        starts it hands them over.
     Why: `--gpus` is NVIDIA's; AMD GPUs are given by their nodes, and HIP needs both.
     How to fix: start the container with the nodes, and with the group that owns them.
-    Silent when: the nodes are there, or nobody looked for them.
+    Silent when: the nodes are there, or nobody looked for them. A warning where only a whole
+        command tells.
     Sources: ROCm installation guide, running Docker containers.
     """
     if case.scope.kind not in _INSIDE:
         raise NotApplicable("not a container")
     _need_amd(case)
     names = missed(case, _NO_NODE)
+    given = case.scope.devices_visible
+    if not names and given.is_known and not given.value:
+        severity = Severity.WARNING if given.partial else None
+        yield _without(_NODE, Evidence("no node is handed over", given.at), severity)
+        return
     if not names:
         if _NODE in (case.facts.rocm.nodes.value or ()):
             return
         raise MissingFact("nodes inside the container", Missing.NOT_STATED, case.scope.absent.at)
-    yield Fault(
-        message=f"the container was started without {names[0]}",
-        evidence=(Evidence(f"{names[0]} was not found", "absent"),),
+    yield _without(names[0], Evidence(f"{names[0]} was not found", "absent"), None)
+
+
+def _without(name: str, fact: Evidence, severity: Severity | None) -> Fault:
+    return Fault(
+        message=f"the container was started without {name}",
+        evidence=(fact,),
+        severity=severity,
         remedies=(
             Remedy(
                 "give the container the nodes, and the group that owns them",
