@@ -22,6 +22,7 @@ _CDI = re.compile(r"--device[ =]nvidia\.com/gpu", re.IGNORECASE)
 _PODMAN = re.compile(r"\bpodman\b(?:\s?(?:version|v)?\s?(\d{1,2}\.\d{1,2}(?:\.\d{1,2})?))?", re.I)
 _NODES = re.compile(r"--device[ =]/dev/(?:kfd|dri)\b")
 _KEEPS_GROUPS = re.compile(r"--group-add[ =]keep-groups|run\.oci\.keep_original_groups", re.I)
+_DEFAULT_MIB = 64
 _IS_ROOT = re.compile(r"\bsudo podman\b|\brootful\b|--privileged\b", re.I)
 
 
@@ -136,7 +137,7 @@ def loader_workers_in_container(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Data is loaded by worker processes in a container that was given no shared memory.
 
     What: notes that tell of a DataLoader with workers, in a container of which no option for
-        shared memory is told.
+        shared memory is told, or no more than the default.
     Why: the workers hand batches over through /dev/shm, of which a container has 64 MB unless
         it asks for more: "DataLoader worker is killed by signal: Bus error".
     How to fix: start the container with the host's IPC or a larger --shm-size; in a pod mount
@@ -146,7 +147,9 @@ def loader_workers_in_container(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if case.scope.kind != "container":
         raise NotApplicable("no container")
-    if case.scope.shm_mib.is_known or _SHARED.search(case.scope.runtime.value or ""):
+    size = case.scope.shm_mib.value
+    is_told = size is None and _SHARED.search(case.scope.runtime.value or "")
+    if is_told or (size is not None and size > _DEFAULT_MIB):
         raise NotApplicable("shared memory is told of")
     told = next((note for note in case.facts.notes if _LOADERS.search(note)), None)
     if told is not None:
