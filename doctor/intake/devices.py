@@ -27,6 +27,7 @@ _GFX = re.compile(r"\bgfx\d{2,4}[a-f]?\b", re.I)
 _VIRTUAL = re.compile(
     r"\bvGPU\b|\bGRID\b|\b[A-Z][A-Z\d]{0,9}-(?:\d-)?\d{1,3}[ABCQ](?:ME)?\b",
 )
+_MIG = re.compile(r"\bMIG\W{0,3}(?:mode )?(?:is )?(?:on|enabled)\b", re.I)
 _LINK = re.compile(r"\b(NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)\b")
 _LISTED = re.compile(r"(?:PIX|PXB|PHB|NODE|SYS)(?:(?:,| and|/|,? or)? ?(?:PIX|PXB|PHB|NODE|SYS))+")
 _EVERY = re.compile(r"\b(?:all|every|each|any|only)\b|topology\b", re.I)
@@ -110,6 +111,8 @@ def _device(entry: Stated, name: str, prefix: str) -> Device:
     memory = entry.number("memory_gib")
     in_name = None if memory else memory_in(name)
     mig = truth(entry.text("mig"))
+    if mig is None and _MIG.search(name):
+        mig = True
     return Device(
         id="",
         vendor=vendor,

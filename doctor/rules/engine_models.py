@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
@@ -34,15 +35,16 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the model's architecture is not known, or none that lists of the engine's
         architectures were read for; of transformers, where the engine lists the model and
         asks for no newer one or came out before any that knows it. A warning for one that no
-        release lists.
+        release lists, and under a build from between two releases, which may list it already.
     Sources: model registries of the releases (rows in the matrix).
     """
     names = architecture_names(case, matrix)
     if not names:
         raise MissingFact("model architecture", Missing.NOT_STATED)
     found = _registry_of(matrix, engine(case, matrix))
+    is_between = found.version is not None and ".dev" in found.version.public
     faults = [
-        fault
+        replace(fault, severity=Severity.WARNING) if is_between else fault
         for subject in (found, *_transformers(case, matrix, found, names), *_loaders(case, matrix))
         for fault in _unknown_models(case, matrix, subject, names)
     ]

@@ -169,15 +169,18 @@ def onnxruntime_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     if engine_name(case, matrix) != "onnxruntime":
         raise NotApplicable("the engine is another")
+    if case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
+        unsaid = not case.facts.devices.is_known and not case.facts.devices.is_absent
+        found = () if unsaid else accelerators(case)
+        fault = _wrong_onnxruntime(case, found, "onnxruntime and onnxruntime-gpu overlap")
+        yield replace(fault, severity=Severity.WARNING)
+        return
     devices = accelerators(case)
     only_cpu = case.scope.package("onnxruntime") and not case.scope.package("onnxruntime-gpu")
     if only_cpu and (case.scope.lacks("onnxruntime-gpu") or _asks_for_gpu(case)):
         yield _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
     elif only_cpu and not _OTHER_PROVIDERS.search(_names(case)):
         fault = _wrong_onnxruntime(case, devices, "onnxruntime is the CPU package")
-        yield replace(fault, severity=Severity.WARNING)
-    elif case.scope.package("onnxruntime") and case.scope.package("onnxruntime-gpu"):
-        fault = _wrong_onnxruntime(case, devices, "onnxruntime and onnxruntime-gpu overlap")
         yield replace(fault, severity=Severity.WARNING)
 
 
@@ -198,8 +201,11 @@ def _asks_for_gpu(case: Case) -> bool:
 
 def _wrong_onnxruntime(case: Case, devices: tuple[Device, ...], what: str) -> Fault:
     return Fault(
-        f"{what}, and this host has a GPU",
-        evidence=(Evidence(what, case.scope.packages.at), _device_evidence(devices)),
+        f"{what}, and this host has a GPU" if devices else f"{what}: the last one installed wins",
+        evidence=(
+            Evidence(what, case.scope.packages.at),
+            *((_device_evidence(devices),) if devices else ()),
+        ),
         remedies=(
             Remedy(
                 "leave only the GPU package",
