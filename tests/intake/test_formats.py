@@ -157,5 +157,5 @@ def _cpu_s(text: str) -> float:
 @pytest.mark.parametrize("text", [*PIECES, *TEXTS.values()], ids=[*map(repr, PIECES), *TEXTS])
 def test_a_mebibyte_of_anything_is_read_in_bounded_time(text: str) -> None:
     whole = (text * (MIB // len(text) + 1))[:MIB]
-    # 50 ms on an idle machine; twice that leaves room for a busy one.
-    assert min(_cpu_s(whole) for _ in range(3)) < 0.1
+    # 50 ms on an idle machine, as benchmarks/ measure it; what blows up takes seconds on any.
+    assert min(_cpu_s(whole) for _ in range(3)) < 0.5
