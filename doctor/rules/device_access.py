@@ -46,11 +46,9 @@ def said_to_be_closed(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 ),
             ),
             Remedy(
-                "or give the container that group; with SELinux, the right to use devices",
-                (
-                    "docker run --group-add render --group-add video ...",
-                    "sudo setsebool -P container_use_devices on",
-                ),
+                "or give the container that group; with SELinux turn the boolean "
+                "container_use_devices on",
+                ("docker run --group-add render --group-add video ...",),
             ),
         ),
         sources=("https://rocm.docs.amd.com/projects/install-on-linux/en/latest/",),
