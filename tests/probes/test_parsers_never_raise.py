@@ -190,7 +190,7 @@ def test_time_grows_with_the_text_and_no_faster(parser: Callable[[str], object])
     for piece in REPEATED:
         text = piece * (100_000 // len(piece))
         # Once more where the collector of a large process came between: it does not do so thrice.
-        assert any(_seconds(parser, text) < 0.5 for _ in range(3)), piece
+        assert any(_seconds(parser, text) < 2 for _ in range(3)), piece
 
 
 def _seconds(parser: Callable[[str], object], text: str) -> float:
