@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from doctor.facts import Binary, Version
+from doctor.facts import REPORTED, Binary, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import builds
@@ -177,7 +177,7 @@ def _packaged(case: Case, matrix: Matrix, torch: CudaBuild, name: str) -> Iterat
     is_doubtful = (
         build is not None
         and build.assumed
-        and (_may_be_any_build(case, matrix) or _comes_for(matrix, build, torch))
+        and (_may_be_any_build(case, matrix) or _comes_for(case, matrix, build, torch))
     )
     yield replace(fault, severity=Severity.WARNING) if is_doubtful else fault
 
@@ -188,11 +188,14 @@ def _is_pinned_away(matrix: Matrix, build: CudaBuild, torch: CudaBuild) -> bool:
     return bool(pin) and torch.version is not None and admits(pin, torch.version) is False
 
 
-def _comes_for(matrix: Matrix, build: CudaBuild, torch: CudaBuild) -> bool:
+def _comes_for(case: Case, matrix: Matrix, build: CudaBuild, torch: CudaBuild) -> bool:
     """Tell whether the project has a wheel of this release for just the CUDA of torch's label.
 
-    Who took torch from that index may have taken the wheel that goes with it.
+    Who reports a torch from that index may have taken the wheel that goes with it and not told
+    its label; what is yet to be installed is the build that is named.
     """
+    if case.scope.id != REPORTED:
+        return False
     found = software(matrix, build.package, build.version)
     wheels = {wheel.cuda for row in found.rows for wheel in row.variants if not wheel.default}
     return not torch.assumed and torch.cuda.text in wheels
