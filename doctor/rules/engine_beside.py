@@ -8,7 +8,7 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.engine_support import floors_of
+from doctor.rules.engine_parts import cards_below
 from doctor.rules.software import engine_name, installed
 
 # Programs that are the person's own, so that what is stated beside them is what they use.
@@ -46,27 +46,22 @@ def card_below_quantizer(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _below(case: Case, matrix: Matrix, names: tuple[str, ...]) -> Iterator[Fault]:
-    devices = case.need_vendor("nvidia")
+    case.need_vendor("nvidia")
     if _own_name(case, matrix) not in _SCRIPTS:
         raise NotApplicable("an engine is run")
     found = [part for name in names if (part := installed(case, matrix, name)) is not None]
     if not found:
         raise NotApplicable("no such library is stated")
     for part in found:
-        floors = floors_of(case, matrix, part)
-        for device in cards.distinct(devices):
-            capability = cards.capability(device, matrix).value
-            if capability is None or not floors:
-                continue
-            if all(capability < floor.capability for floor in floors):
-                yield Fault(
-                    f"{part.label} needs compute capability {floors[0].capability}; "
-                    f"{cards.label(device, matrix)} has {capability}",
-                    evidence=(cards.evidence(device, matrix), Evidence(part.label, part.at)),
-                    remedies=(Remedy(floors[0].remedy or "take another library, or a newer card"),),
-                    sources=floors[0].sources,
-                    subject=device.id,
-                )
+        for device, capability, floor in cards_below(case, matrix, part):
+            yield Fault(
+                f"{part.label} needs compute capability {floor.capability}; "
+                f"{cards.label(device, matrix)} has {capability}",
+                evidence=(cards.evidence(device, matrix), Evidence(part.label, part.at)),
+                remedies=(Remedy(floor.remedy or "take another library, or a newer card"),),
+                sources=floor.sources,
+                subject=device.id,
+            )
 
 
 def _own_name(case: Case, matrix: Matrix) -> str:

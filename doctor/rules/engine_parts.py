@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.facts import ComputeCapability, Device
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import Claim
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.engine_features import BACKEND_ARGUMENTS
-from doctor.rules.engine_support import floors_of
+from doctor.rules.engine_support import Floor, floors_of
 from doctor.rules.model_facts import argument, environment
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import Software, engine, installed
@@ -45,21 +46,27 @@ def _is_off(claim: Claim, env: dict[str, str]) -> bool:
     return any(env.get(name) for name in claim.data.get("unless_env", {}))
 
 
-def _below(case: Case, matrix: Matrix, part: Software, claim: Claim) -> Iterator[Fault]:
-    floors = floors_of(case, matrix, part)
+def cards_below(
+    case: Case, matrix: Matrix, found: Software
+) -> Iterator[tuple[Device, ComputeCapability, Floor]]:
+    """NVIDIA cards below the floor of every version that the software may be; newest floor."""
+    floors = floors_of(case, matrix, found)
     for device in cards.distinct(case.nvidia_devices):
         capability = cards.capability(device, matrix).value
-        if capability is None or not floors:
-            continue
-        if all(capability < floor.capability for floor in floors):
-            yield Fault(
-                f"{part.label} is installed and has no kernels for "
-                f"{cards.label(device, matrix)} ({capability}); {claim.text}",
-                evidence=(cards.evidence(device, matrix), Evidence(part.label, part.at)),
-                remedies=(Remedy(claim.remedy),),
-                sources=(*claim.source, *floors[0].sources),
-                subject=device.id,
-            )
+        if floors and capability and all(capability < floor.capability for floor in floors):
+            yield device, capability, floors[0]
+
+
+def _below(case: Case, matrix: Matrix, part: Software, claim: Claim) -> Iterator[Fault]:
+    for device, capability, floor in cards_below(case, matrix, part):
+        yield Fault(
+            f"{part.label} is installed and has no kernels for "
+            f"{cards.label(device, matrix)} ({capability}); {claim.text}",
+            evidence=(cards.evidence(device, matrix), Evidence(part.label, part.at)),
+            remedies=(Remedy(claim.remedy),),
+            sources=(*claim.source, *floor.sources),
+            subject=device.id,
+        )
 
 
 @rule("ENG304", cause="attention-backend-unsupported", severity=Severity.ERROR)
