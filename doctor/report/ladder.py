@@ -103,7 +103,7 @@ def _device_name(device: Device, with_details: bool) -> str:
     capability = device.compute_capability.value
     code = f"compute {capability}" if capability else device.gfx.value or device.soc.value
     memory = device.memory_mib.value
-    extra = [code] if code else []
+    extra = [code] if code and code not in name else []
     extra += [f"{memory / 1024:.0f} GiB"] if memory else []
     return f"{name} ({', '.join(extra)})" if extra else name
 

@@ -137,10 +137,17 @@ def _finding(item: Rule, fault: Fault, case: Case, matrix: Matrix) -> Finding:
         message=fault.message,
         subject=fault.subject or case.scope.id,
         evidence=fault.evidence,
-        remedies=fault.remedies,
+        remedies=_first_stands_alone(fault.remedies),
         sources=fault.sources,
         extrapolated=fault.extrapolated,
     )
+
+
+def _first_stands_alone(remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
+    """Rules join ways by "or"; where the way before it does not apply, nothing is joined."""
+    if not remedies or not remedies[0].action.startswith("or "):
+        return remedies
+    return (replace(remedies[0], action=remedies[0].action.removeprefix("or ")), *remedies[1:])
 
 
 __all__ = [

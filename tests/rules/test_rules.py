@@ -68,6 +68,8 @@ def test_case(code: str, case: dict[str, Any]) -> None:
         assert {f.severity.value for f in outcome.findings} == {case["severity"]}
     if "missing" in case:
         assert case["missing"] in outcome.missing
+    firsts = [finding.remedies[0].action for finding in outcome.findings if finding.remedies]
+    assert not [action for action in firsts if action.startswith("or ")]
 
 
 @pytest.mark.parametrize("item", RULES, ids=lambda item: str(item.code))
