@@ -122,6 +122,10 @@ _SAID = {
     r"\b(?:open|exposed|reachable|served|listens)\b[^;\n]{0,30}?\b(?:internet|publicly|public)\b|"
     r"\buntrusted (?:models?|checkpoints?|users?|input|files?|weights)\b|"
     r"\b(?:checkpoints?|models?|weights|files)\b[^;\n]{0,20}?\bfrom (?:others|strangers|unknown)\b",
+    "scanned": r"\bCVE-\d{4}-\d{3,7}\b|\bGHSA-\w{4}-\w{4}-\w{4}\b|"
+    r"\bsecurity (?:scan(?:ner|s)?|advisor(?:y|ies)|audit|review|team|bulletins?)\b|"
+    r"\bvulnerabilit(?:y|ies)\b|\bvulnerable\b|\b(?:trivy|grype|snyk|pip-audit|clair)\b|"
+    r"\b(?:image|container|dependency) scan(?:ner|s)?\b|\bscan of (?:the |our )?images?\b",
     "slower_split": rf"\b(?:as slow as|slower than|no faster than|not faster than|same speed as) "
     rf"(?:with |on |using )?{_FEWER}\b|"
     r"\b(?:does not|doesn't|do not|hardly|barely|poorly|badly) scales?\b|"
