@@ -113,7 +113,8 @@ _SAID = {
     r"cut off)\b|"
     r"\b(?:interrupted|aborted|incomplete|partial) (?:download|pull|clone|copy)\b",
     "not_logged_in": r"\bnot logged in\b(?! (?:as root|to the console))|\bnever logged in\b|"
-    r"\b(?:no|without an?) (?:hf |hugging ?face |access )token\b",
+    r"\b(?:no|without an?) (?:hf |hugging ?face |access |hub |auth )token\b|"
+    r"\b(?:no|without a) token\b(?= (?:is|was|given|set|passed|in the|to the)|$)",
     "no_access": r"\b(?:licen[sc]e|terms|conditions)\b[^;\n]{0,20}\bnot (?:yet )?accepted\b|"
     r"\b(?:has|have|did) not accept(?:ed)? (?:the |its )?(?:licen[sc]e|terms|conditions)\b|"
     r"\baccess\b[^;\n]{0,30}\bnot (?:yet )?(?:granted|approved|requested)\b|"
