@@ -22,6 +22,8 @@ _NO_RUNTIME = re.compile(
     r"nvidia[- ](?:container[- ])?(?:runtime|toolkit)|nvidia-docker|runtime nvidia)|\bsnap\b|"
     r"\bnvidia(?:[- ]container)?[- ](?:runtime(?:class)?|toolkit) (?:is |was |has )?(?:not|never) "
     r"(?:been )?(?:installed|configured|registered|listed|set up|known|there|(?:the )?default)\b|"
+    r"\bnvidia[- ](?:container[- ])?(?:runtime|toolkit) (?:is |was |has been )?"
+    r"(?:left out|skipped|omitted|missing)\b|"
     r"\bnvidia-ctk\b[\w= -]{0,40} (?:was |is |has )?(?:not|never) (?:been )?(?:run|called)\b|"
     r"\b(?:docker|containerd|daemon|kubelet|engine) (?:was |is |has )?(?:not|never) (?:been )?"
     r"restarted\b|\b(?:not|without|no|lacks?|never)\b(?: set| name| have| an?)* runtimeClassName\b|"
@@ -65,7 +67,8 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
     away = re.search(r"docker desktop", prose, re.I) and _is_linux(report)
     desktop = "desktop-linux" if away else None
     groups = _CGROUPS.search(prose)
-    if not (docker or context or rootless or runtimes.is_known or desktop or groups):
+    told = _NO_CGROUPS.search(prose)
+    if not (docker or context or rootless or runtimes.is_known or desktop or groups or told):
         return UNSTATED
     named = _DAEMON_JSON.search(prose)
     engine = ContainerEngine(

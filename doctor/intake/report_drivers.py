@@ -34,6 +34,11 @@ _LOADED = (
         rf"(?:/proc/driver/nvidia/version|\bkernel module|\bloaded module){_GAP}{_NUMBER}", re.I
     ),
 )
+_NONE_LISTED = re.compile(
+    r"\bnvidia-smi\b[^.;\n]{0,25}\b(?:no devices?(?: were| was)?(?: found)?|"
+    r"(?:finds?|lists?|shows?|sees?|says) no (?:nvidia )?(?:gpus?|devices?|cards?))\b",
+    re.I,
+)
 _ON_DISK = (
     re.compile(rf"\bmodinfo\b{_GAP}{_NUMBER}", re.I),
     re.compile(rf"\bdkms\b[^;\n]{{0,30}}?\bnvidia[/, ]+{_NUMBER}[^;\n]{{0,80}}\binstalled\b", re.I),
@@ -54,7 +59,14 @@ def with_told_drivers(nvidia: NvidiaFacts, report: Stated) -> NvidiaFacts:
         driver=_or_told(nvidia.driver, texts, _LOADED),
         module_on_disk=_or_told(nvidia.module_on_disk, texts, _ON_DISK),
         userspace=_or_told(nvidia.userspace, texts, _LIBRARIES),
+        nvml_devices=_listed(nvidia, texts),
     )
+
+
+def _listed(nvidia: NvidiaFacts, texts: list[tuple[str, str]]) -> Reading[int]:
+    """How many GPUs the driver lists, where somebody says that nvidia-smi has none."""
+    told = next((at for at, text in texts if _NONE_LISTED.search(text)), "")
+    return seen(0, told) if told and not nvidia.nvml_devices.is_known else nvidia.nvml_devices
 
 
 def _or_told(

@@ -30,6 +30,7 @@ from doctor.intake.report_network import unreachable
 from doctor.intake.report_packages import SortedPackages
 from doctor.intake.report_upgrades import automatic_upgrades, held_packages
 from doctor.intake.stated import Stated, number, plain_text
+from doctor.intake.told_boot import told_secure_boot
 from doctor.probes.stated_version import version, widened
 from doctor.probes.tool_text import reading
 
@@ -88,7 +89,7 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
         memory_available_mib=_mib(memory, "available_gib"),
         memory_needed_mib=_mib(memory, "needed_gib", "requested_gib"),
         swap_mib=_mib(memory, "swap_gib"),
-        secure_boot=reading(system.flag("secure_boot"), "os.secure_boot"),
+        secure_boot=told_secure_boot(system, report.strings("notes")),
         modules=seen(loaded, "os.modules_loaded", partial=True) if loaded else UNSTATED,
         modules_missing=seen(lacking, "os.modules_missing", partial=True) if lacking else UNSTATED,
         kernel_headers=reading(system.text("kernel_headers") or None, "os.kernel_headers"),

@@ -37,6 +37,8 @@ _BARE_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,100}(?::[\w.-]{1,128})?(?![\w/]
 _CUDA_VERSION = re.compile(
     r"\bcuda(?:_version| version| toolkit)?[=: ]{1,2}v?(\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)\b"
     r"|\bcuda ?>= ?(\d{1,2}\.\d{1,2})"
+    r"|\bcuda[- ]?(1[1-9])(?:\.x)?(?= (?:stack|runtime|librar(?:y|ies)|images?|builds?|base|"
+    r"wheels?)\b)"
     r"|(?<=[:-])cuda(\d{1,2}\.\d{1,2})(?:\.\d)?(?=-)",  # the tag of an image that it is built from
     re.I,
 )
@@ -59,6 +61,15 @@ _NO_DEPLOY = re.compile(
     r"\bcompose\b[^;\n]{0,60}" + _LACKING + r"(?:deploy|device reservation|gpu reservation|gpus\b)",
     re.I,
 )
+# The variable by which NVIDIA's runtime hands devices over, where no option does; and a compose
+# file of which all keys are told.
+_NO_VARIABLE = re.compile(
+    r"\bNVIDIA_VISIBLE_DEVICES\b[^.;\n]{0,10}\b(?:not set|unset|missing|empty|left out)\b|"
+    + _LACKING
+    + r"(?:variable )?NVIDIA_VISIBLE_DEVICES\b|"
+    r"\bcompose\b[^;\n]{0,90}\b(?:only|nothing else)\b",
+    re.I,
+)
 # A command that starts a container, up to its image: what it hands over stands before that.
 _STARTS = re.compile(
     r"\b(?:docker|podman) run (?:-[^;\n]{0,400} |)[\w.-]{1,60}/[\w./-]{1,120}(?::[\w.-]{1,80})?"
@@ -68,6 +79,7 @@ _HANDS_OVER = re.compile(
     re.I,
 )
 _NO_NODES = re.compile(_LACKING + r"--device\b(?: ?=? ?/dev/(?:kfd|dri))?(?! ?=? ?/)", re.I)
+_OPTION = re.compile(r"--gpus|--device|\bdeploy\b|\bdevices:|reservations|capabilities", re.I)
 _BY_ITS_NAME = re.compile(r"--gpus|--runtime|--privileged", re.I)
 _TAG = re.compile(r"^(?:py|cp|python)(3)(\d{1,2})$", re.I)  # py312
 _PYTHON = re.compile(r"(\d{1,2}(?:\.\d{1,3}){0,2}(?:a|b|rc)?\d{0,3})(t?)\b")
@@ -114,7 +126,9 @@ def _devices_visible(runtime: str, notes: tuple[str, ...]) -> Reading[tuple[str,
         return seen((), "container")
     command = _STARTS.search(runtime)
     asks_for_none = command is not None and not _HANDS_OVER.search(runtime)
-    if asks_for_none or any(map(_NO_DEPLOY.search, (runtime, *notes))):
+    unnamed = _NO_VARIABLE.search(runtime)
+    is_unnamed = unnamed is not None and not _OPTION.search(runtime)
+    if asks_for_none or is_unnamed or any(map(_NO_DEPLOY.search, (runtime, *notes))):
         return seen((), "container", partial=True)
     return UNSTATED
 
@@ -144,7 +158,8 @@ def _image_cuda(text: str) -> Version | None:
     for match in _CUDA_VERSION.finditer(text):
         before = re.split(r"[,;.]\s", text[: match.start()])[-1]
         if not _NOT_OF_IMAGE.search(before):
-            return version(match[1] or match[2] or match[3])
+            whole = f"{match[3]}.*" if match[3] else ""
+            return version(match[1] or match[2] or whole or match[4])
     return None
 
 

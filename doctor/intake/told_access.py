@@ -22,7 +22,13 @@ _CLOSED = re.compile(
     r"[^.;\n]{0,40}\bnot\b|"
     r"\b(?:another|the other|one|the service) user\b[^.;\n]{0,30}\b(?:cannot|can't|may not|"
     r"does not|doesn't) "
-    r"(?:see|open|use|find|access)\b",
+    r"(?:see|open|use|find|access)\b|"
+    r"\b(?:true|works?|visible|seen|found|fine)\b[^.;\n]{0,15}\bfor (?:user|account) \w{1,20}\b"
+    r"[^.;\n]{0,12}\b(?:false|not|fails|nothing)\b[^.;\n]{0,15}\bfor (?:user|account) \w{1,20}\b|"
+    # Units and packages that are confined, and see no device unless they are given it.
+    r"\bPrivateDevices\b(?!=(?:no|false|0))|\bDevicePolicy=(?:closed|strict)|\bDeviceAllow\b|"
+    r"\b(?:snap|flatpak)\b[^.;\n]{0,40}\b(?:confin\w{1,6}|sandbox\w{0,3}|not connected|"
+    r"interface)\b|\b(?:confined|sandboxed|strict) (?:\w{1,12} )?(?:snap|flatpak)\b",
     re.IGNORECASE,
 )
 # Rights over programs, packages and the engine's socket are another matter.
@@ -80,7 +86,9 @@ _LOST = (
     re.compile(
         rf"\brestart\w*\b[^.\n]{{0,30}}\b(?:container|pod|docker)s?\b[^.\n]{{0,25}}\b(?:brings?|"
         rf"mends?|fixes|"
-        rf"helps)\b[^.\n]{{0,15}}{_GPU}",
+        rf"helps)\b[^.\n]{{0,15}}{_GPU}|"
+        r"\bworks?(?: again)? after (?:an? |the )?(?:docker|container|pod)(?: is| was)? "
+        r"re-?(?:start|creat)",
         re.IGNORECASE,
     ),
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from doctor.facts import Device, DeviceHealth, Link, Reading, seen
 from doctor.facts.accelerators import DeviceProcess
 from doctor.intake.stated import Stated, number, plain_text
+from doctor.intake.told_mig import with_told_instances
 
 _AT = "notes"
 _NOT = re.compile(r"\b(?:no|not|never|nothing|nobody|without|isn't|doesn't)\b", re.IGNORECASE)
@@ -132,6 +133,7 @@ def with_told_state(
         place = min(place, len(listed) - 1)
         listed[place] = replace(listed[place], link=seen(link, _AT, partial=True))
     listed[0] = _with_others(listed[0], notes, report)
+    listed = with_told_instances(listed, (*notes, report.table("container").text("text")))
     return seen(tuple(listed), devices.at, devices.partial)
 
 

@@ -95,8 +95,22 @@ def eligible(case: Case, runtime: Version, matrix: Matrix) -> bool | None:
 def unserved_card(case: Case, cuda: Version, matrix: Matrix) -> Device | None:
     """The first card of a class that compat libraries are known not to serve."""
     row = matrix.forward_compat(two_parts(cuda)) or _nearest(matrix)
-    refused = (d for d in case.nvidia_devices if _card_allowed(d, None, row, matrix) is False)
+    refused = (
+        d
+        for d in case.nvidia_devices
+        if _card_allowed(d, None, row, matrix) is False or _is_dropped(d, cuda, matrix)
+    )
     return next(refused, None)
+
+
+def _is_dropped(device: Device, cuda: Version, matrix: Matrix) -> bool:
+    """The driver branch that the library is a part of does not know the card any more."""
+    toolkit = matrix.toolkit(two_parts(cuda))
+    if toolkit is None:
+        return False
+    own = toolkit.min_branch or int((toolkit.min_driver or "0").partition(".")[0])
+    last = cards.branch_span(device, matrix).last
+    return last is not None and own > last
 
 
 def admits_branch(case: Case, cuda: Version, matrix: Matrix) -> bool | None:

@@ -100,24 +100,26 @@ def podman_ignores_gpus(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 @rule("DEV143", cause="device-permission", severity=Severity.WARNING)
 def rootless_drops_groups(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """Rootless Podman gets AMD's device nodes, and its container loses the groups that open them.
+    """A rootless engine gets AMD's nodes, and its container loses the groups that open them.
 
-    What: the options of the command that starts it, where Podman runs without root.
+    What: the options of the command that starts it, where Podman or Docker runs without root.
     Why: in a rootless container the process has lost the user's supplementary groups, and the
         group that is added by name is the container's own: "Unable to open /dev/kfd
         read-write: Permission denied".
     How to fix: put the user outside into the groups of the nodes, and keep them inside.
-    Silent when: the groups are kept, or Podman runs as root.
-    Sources: Podman's troubleshooting guide, devices in rootless containers.
+    Silent when: the groups are kept, or the engine runs as root.
+    Sources: Podman's troubleshooting guide, devices in rootless containers; ROCm issue 1549.
     """
     text = _text(case)
     box = case.facts.container_engine.known("container_engine")
     nodes = _NODES.search(text)
-    if nodes is None or box.name != "podman" or box.rootless.known("rootless") is False:
-        raise NotApplicable("not a rootless Podman with AMD's device nodes")
+    if nodes is None or box.rootless.known("rootless") is False:
+        raise NotApplicable("not a rootless engine with AMD's device nodes")
+    if box.name != "podman" and not box.rootless.value:
+        raise NotApplicable("Docker runs as root by itself")
     if _KEEPS_GROUPS.search(text) is None and _IS_ROOT.search(text) is None:
         yield Fault(
-            "rootless Podman drops the groups that may open /dev/kfd and /dev/dri",
+            "a rootless engine drops the groups that may open /dev/kfd and /dev/dri",
             evidence=(Evidence(nodes[0], case.scope.runtime.at), Evidence("rootless", "container")),
             remedies=(
                 Remedy(

@@ -104,6 +104,7 @@ def rights_of_devices_lost(case: Case, matrix: Matrix) -> Iterator[Fault]:
     checks = (
         lambda: _broken_toolkit(case, matrix),
         lambda: _told_lost(case),
+        lambda: _rules_left_out(case),
         lambda: _rules_of_systemd(case),
         lambda: _lost_later(case),
         lambda: _nvml_refuses(case),
@@ -122,6 +123,35 @@ def _told_lost(case: Case) -> Iterator[Fault]:
             sources=(GUIDE + "latest/troubleshooting.html",),
             severity=Severity.WARNING,
         )
+
+
+def _rules_left_out(case: Case) -> Iterator[Fault]:
+    """An engine of root, whose NVIDIA runtime is told to set no device rules."""
+    box, text = case.facts.container_engine.value, case.scope.runtime.value or ""
+    config = (box.config.value if box is not None else None) or {}
+    by_root = _BY_ROOT.search(text)
+    is_off = config.get("nvidia-container-cli.no-cgroups") == "true"
+    if is_off and by_root is not None and (box is None or not box.rootless.value):
+        yield Fault(
+            message="no-cgroups is on, which is for rootless engines: one of root then denies "
+            "the container the devices that it is given",
+            evidence=(
+                Evidence("no-cgroups = true", "container"),
+                Evidence(by_root[0], case.scope.runtime.at),
+            ),
+            remedies=(
+                Remedy(
+                    "turn it off for the engine of root",
+                    ("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false -i",),
+                    role="container_toolkit",
+                ),
+            ),
+            sources=(GUIDE, "https://github.com/NVIDIA/nvidia-docker/issues/1671"),
+            severity=Severity.WARNING,
+        )
+
+
+_BY_ROOT = re.compile(r"\bsudo (?:podman|docker|nerdctl)\b|\brootful\b|\bas root\b", re.I)
 
 
 def _rules_of_systemd(case: Case) -> Iterator[Fault]:

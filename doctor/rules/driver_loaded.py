@@ -28,6 +28,12 @@ _NO_TOOL = re.compile(r"(?:\S*/)?nvidia-smi", re.IGNORECASE)
 # What reports name in place of an engine that speak of the host, whatever runs there.
 _OF_HOST = ("driver", "gpu-operator", "container-toolkit")
 _NO_UVM = re.compile(r"/dev/nvidia-uvm(?:-tools)?|nvidia[-_]uvm(?:\.ko)?", re.I)
+_NODE_LATE = re.compile(
+    r"/dev/nvidia-uvm(?:-tools)?\b[^.;\n]{0,20}\b(?:(?:made|created|appears?|comes?|there) "
+    r"(?:only )?(?:later|after)|not (?:yet )?(?:there|made|created|passed|mapped|bound|present)|"
+    r"missing|absent|does not exist)\b",
+    re.IGNORECASE,
+)
 
 
 @rule("DRV191", cause="driver-not-loaded", severity=Severity.ERROR, gate=True)
@@ -141,7 +147,8 @@ def _load_or_install(case: Case, is_installed: bool) -> Remedy:
 def no_uvm(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The nvidia module is loaded and nvidia_uvm is not.
 
-    What: the list of loaded modules and the device node /dev/nvidia-uvm.
+    What: the list of loaded modules and the device node /dev/nvidia-uvm, also where notes say
+        that it is not there, or is made after the program has started (a warning).
     Why: nvidia-smi needs only the first module, CUDA needs both. Without nvidia_uvm the
         first CUDA call fails with an unknown or initialisation error.
     How to fix: load the module now and at every boot.
@@ -151,6 +158,10 @@ def no_uvm(case: Case, matrix: Matrix) -> Iterator[Fault]:
     names = missed(case, _NO_UVM)
     if names:
         yield _uvm(Evidence(f"{names[0]} was not found", "absent"))
+        return
+    late = next(filter(None, map(_NODE_LATE.search, case.facts.notes)), None)
+    if late is not None:
+        yield replace(_uvm(Evidence(late[0], "notes")), severity=Severity.WARNING)
         return
     if not (_is_about_driver(case) and _is_stated_missing(case)):
         cards.desktop_cards(case, matrix)

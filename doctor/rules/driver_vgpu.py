@@ -24,6 +24,13 @@ _ITS_FILES = re.compile(
 _NO_CUDA = re.compile(r"-(?:\d-)?\d{1,3}[AB](?:ME)?$")
 _GUIDE = "https://docs.nvidia.com/vgpu/latest/grid-licensing-user-guide/"
 _TYPES = "https://docs.nvidia.com/vgpu/latest/grid-vgpu-user-guide/"
+_OTHER_DRIVER = re.compile(
+    r"\bno (?:grid|vgpu|virtual gpu)(?: guest)? drivers?\b|"
+    r"\b(?:data ?cent(?:er|re)|cuda|tesla|geforce|regular|public|stock|standard|normal|plain)"
+    r"[^.;,\n]{0,25}\bdrivers?\b[^.;\n]{0,40}\b(?:instead|in place|not|without)\b"
+    r"[^.;\n]{0,20}\b(?:grid|vgpu|guest)\b",
+    re.IGNORECASE,
+)
 # What reports about the driver itself name in place of an engine.
 _NO_ENGINES = ("driver", "gpu-operator", "container-toolkit")
 
@@ -37,7 +44,8 @@ def vgpu_without_licence(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: without a licence a vGPU is slowed down after minutes and then refuses CUDA work,
         while nvidia-smi goes on to look healthy. Types of the A and B series offer no CUDA.
     How to fix: install the guest driver with its licence service, give it the licence
-        token, and start it; for CUDA, a type of the Q or C series.
+        token, and start it; for CUDA, a type of the Q or C series. The public driver of a whole
+        card does not start a virtual one: a warning where somebody tells of it.
     Silent when: the device is a whole GPU, passed through or not. A warning where somebody
         tells of an engine on a virtual GPU and nothing of its licence.
     Sources: NVIDIA Virtual GPU Software, client licensing guide and user guide; Azure/AKS
@@ -49,6 +57,10 @@ def vgpu_without_licence(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _no_cuda(bare, matrix)
         return
     nvidia = case.facts.nvidia
+    other = next(filter(None, map(_OTHER_DRIVER.search, case.facts.notes)), None)
+    if other is not None:
+        yield _wrong_driver(virtual[0], matrix, other[0])
+        return
     lost = missed(case, _ITS_FILES)
     if lost or is_absent(case, _LICENCE_SERVICE):
         name = lost[0] if lost else _LICENCE_SERVICE
@@ -81,6 +93,26 @@ def _no_cuda(device: Device, matrix: Matrix) -> Fault:
         evidence=(cards.evidence(device, matrix),),
         remedies=(Remedy("give the virtual machine a type of the Q or C series"),),
         sources=(_TYPES,),
+    )
+
+
+def _wrong_driver(device: Device, matrix: Matrix, told: str) -> Fault:
+    return Fault(
+        message=f"{cards.label(device, matrix)} is a virtual GPU, and the driver is not the guest "
+        "driver of its vGPU software",
+        evidence=(Evidence(told, "notes"), cards.evidence(device, matrix)),
+        remedies=(
+            Remedy(
+                "install the guest driver that goes with the host's vGPU software (on Azure the "
+                "GRID driver), in place of the public one",
+                ("nvidia-smi -q | grep -iE 'license|virtualization'",),
+            ),
+        ),
+        sources=(
+            _TYPES,
+            "https://learn.microsoft.com/en-us/azure/virtual-machines/linux/n-series-driver-setup",
+        ),
+        severity=Severity.WARNING,
     )
 
 

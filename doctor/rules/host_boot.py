@@ -96,7 +96,7 @@ def secure_boot_refuses_module(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("Secure Boot is off")
     said = [m for m in nvidia.kernel_messages.value or () if _says(m, _REJECTED)]
     is_missed = "nvidia" in (host.modules_missing.value or ())
-    is_named = nvidia.driver.is_known or nvidia.userspace.is_known
+    is_named = nvidia.driver.is_known or nvidia.userspace.is_known or nvidia.module_flavour.is_known
     fails = any(map(_SMI_FAILS.search, case.facts.notes))
     # Who tells of Secure Boot beside a card, and of no driver, has none that loaded.
     works = nvidia.cuda_driver_api.is_known or any(map(_SMI_TOLD.search, case.facts.notes))
@@ -190,8 +190,8 @@ def no_room_for_card_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def server_card_on_desktop_board(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A card for servers is in a desktop machine, and the driver has no device.
 
-    What: cards whose memory window is as large as their memory, a processor for desktops, and
-        NVML, or nvidia-smi in its place, that has no device.
+    What: cards whose memory window is as large as their memory, a processor or a board for
+        desktops, and NVML, or nvidia-smi in its place, that has no device.
     Why: the firmware of such boards places windows above 4 GB only if it is told to; without
         that the card stands in lspci and the driver cannot start it.
     How to fix: turn on "Above 4G decoding" in the firmware, and CSM off.
@@ -202,17 +202,24 @@ def server_card_on_desktop_board(case: Case, matrix: Matrix) -> Iterator[Fault]:
     reading = case.facts.nvidia.nvml_devices
     if reading.known("nvidia.nvml_devices"):
         raise NotApplicable("NVML has devices")
-    model = case.facts.host.cpu.model.known("host.cpu.model")
+    model = case.facts.host.cpu.model
     for match in matrix.claims(DRIVER_DOMAIN, "large-window"):
         data = match.claim.data
         large = [d for d in case.nvidia_devices if re.search(data["name"], d.name.value or "")]
-        if large and re.search(data["cpu"], model):
+        named = re.search(data["cpu"], model.value or "")
+        found = named or next(
+            filter(None, (re.search(data["board"], note) for note in case.facts.notes)), None
+        )
+        if found is None:
+            model.known("host.cpu.model")
+        elif large:
+            what = model.value or "" if named else found[0]
             yield Fault(
-                message=f"{cards.label(large[0], matrix)} beside {model}: {match.claim.text}",
+                message=f"{cards.label(large[0], matrix)} beside {what}: {match.claim.text}",
                 evidence=(
                     Evidence("the driver has no device", reading.at),
                     cards.evidence(large[0], matrix),
-                    Evidence(model, case.facts.host.cpu.model.at),
+                    Evidence(what, model.at if named else "notes"),
                 ),
                 remedies=(
                     Remedy("turn on Above 4G decoding in the firmware, and CSM off"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor.rules import (
     compat_image,
+    container_cdi,
     container_command,
     container_image,
     container_rights,
@@ -160,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     *container_runtime.RULES,
     *container_rights.RULES,
     *container_command.RULES,
+    *container_cdi.RULES,
     *container_image.RULES,
     *rocm.RULES,
     *rocm_libraries.RULES,

@@ -1,0 +1,61 @@
+"""Devices asked for by their CDI names, of an engine whose version does not know such names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.facts import Version
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules.container_runtime import GUIDE, TOOLKIT_DOMAIN
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+
+_CDI_NAME = re.compile(r"nvidia\.com/gpu=\S{1,40}", re.IGNORECASE)
+_ENGINE = re.compile(
+    r"\b(docker|podman)\b(?: ?(?:engine|version|v)? ?(\d{1,2}\.\d{1,2}(?:\.\d{1,2})?))?", re.I
+)
+
+
+@rule("CTR108", cause="container-runtime", severity=Severity.ERROR)
+def engine_without_cdi(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A device is asked for by its CDI name, and this version of the engine knows no CDI.
+
+    What: the option --device nvidia.com/gpu=... in what is told of the container, against the
+        version of Docker or Podman.
+    Why: older engines take the name for a file: "stat nvidia.com/gpu=0: no such file or
+        directory", or "error gathering device information".
+    How to fix: a newer engine; or the runtime of NVIDIA's toolkit (--gpus, --runtime=nvidia),
+        which can be put into the mode cdi.
+    Silent when: the version is not told, or knows CDI, or no such name is asked for.
+    Sources: Podman 4.1 release notes; Docker documentation, dockerd, CDI devices (claims in
+        the matrix).
+    """
+    text = case.scope.runtime.value or ""
+    asked, engine = _CDI_NAME.search(text), _ENGINE.search(text)
+    if asked is None or engine is None:
+        raise NotApplicable("no device is asked for by a CDI name")
+    box = case.facts.container_engine.value
+    told = Version.maybe(engine[2] or "") or (box.version.value if box is not None else None)
+    if told is None:
+        case.facts.container_engine.known("container_engine.version")
+        return
+    for match in matrix.claims(TOOLKIT_DOMAIN, "cdi-since"):
+        since = Version(match.claim.value)
+        if match.claim.key == engine[1].lower() and told.older_than(since) is True:
+            yield Fault(
+                f"{engine[1]} {told} knows no CDI devices, which came with {since}",
+                evidence=(Evidence(asked[0], case.scope.runtime.at),),
+                remedies=(
+                    Remedy(f"use {engine[1]} {since} or newer"),
+                    Remedy(
+                        "or let NVIDIA's runtime hand the devices over",
+                        ("sudo nvidia-ctk runtime configure --runtime=docker",),
+                        role="container_toolkit",
+                    ),
+                ),
+                sources=(*match.claim.source, GUIDE),
+            )
+
+
+RULES: tuple[Rule, ...] = (engine_without_cdi,)
