@@ -30,7 +30,7 @@ from doctor.intake.report_network import unreachable
 from doctor.intake.report_packages import SortedPackages
 from doctor.intake.report_upgrades import automatic_upgrades, held_packages
 from doctor.intake.stated import Stated, number, plain_text
-from doctor.intake.told_boot import told_secure_boot
+from doctor.intake.told_boot import told_flavour, told_secure_boot
 from doctor.probes.stated_version import version, widened
 from doctor.probes.tool_text import reading
 
@@ -188,7 +188,8 @@ def _mib(memory: Stated, *keys: str) -> Reading[int]:
 def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
     """The NVIDIA driver and what belongs to it."""
     stated = report.text("kernel_module").lower()
-    flavour = _flavour(stated) or stated or packages.flavour
+    told = told_flavour(report.strings("notes"))
+    flavour = _flavour(stated) or stated or packages.flavour or told
     box = report.table("container")
     return NvidiaFacts(
         driver=_driver(report, packages),

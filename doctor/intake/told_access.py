@@ -25,6 +25,9 @@ _CLOSED = re.compile(
     r"(?:see|open|use|find|access)\b|"
     r"\b(?:true|works?|visible|seen|found|fine)\b[^.;\n]{0,15}\bfor (?:user|account) \w{1,20}\b"
     r"[^.;\n]{0,12}\b(?:false|not|fails|nothing)\b[^.;\n]{0,15}\bfor (?:user|account) \w{1,20}\b|"
+    # A node of a group that the container does not have.
+    r"\bno group of (?:that|this) (?:number|id|gid)\b|"
+    r"/dev/(?:dri|kfd)\S{0,20}\b[^.;\n]{0,12}\b(?:belongs to|owned by) group \d{1,5}\b|"
     # Units and packages that are confined, and see no device unless they are given it.
     r"\bPrivateDevices\b(?!=(?:no|false|0))|\bDevicePolicy=(?:closed|strict)|\bDeviceAllow\b|"
     r"\b(?:snap|flatpak)\b[^.;\n]{0,40}\b(?:confin\w{1,6}|sandbox\w{0,3}|not connected|"

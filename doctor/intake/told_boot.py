@@ -1,4 +1,4 @@
-"""Whether a machine loads signed kernel modules alone, as its owner tells."""
+"""Which kernel modules a machine loads, as its owner tells: signed ones alone, open ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ _SIGNED_ALONE = re.compile(
     r"\bSecureBoot enabled\b|\bmodule\.sig_enforce(?:=1|=y)?\b|\blockdown=(?:integrity|conf)",
     re.I,
 )
+
+_OPEN = re.compile(
+    r"\b(?:oss|open(?:[- ]source)?|open kernel) (?:nvidia |gpu |kernel ){0,2}"
+    r"(?:drivers?|modules?|extension|flavou?r)\b[^.;\n]{0,30}\b(?:chosen|installed|used|loaded|"
+    r"default|picked|selected)\b|"
+    r"\b(?:chose|installed|used|loads?|picked|selected|ships|with) (?:the )?"
+    r"(?:oss|open(?:[- ]source)?) (?:nvidia |gpu |kernel ){0,2}(?:drivers?|modules?|extension)\b",
+    re.I,
+)
+_OTHER_OPEN = re.compile(r"\b(?:nouveau|nvk|amdgpu|mesa|radeon|not)\b", re.I)
+
+
+def told_flavour(notes: tuple[str, ...]) -> str:
+    """The flavour "open" where a note says that NVIDIA's open modules are the ones that load."""
+    told = any(_OPEN.search(n) and not _OTHER_OPEN.search(n) for n in notes)
+    return "open" if told else ""
 
 
 def told_secure_boot(system: Stated, notes: tuple[str, ...]) -> Reading[bool]:

@@ -11,7 +11,7 @@ from doctor.rules import cards
 from doctor.rules.cuda_level import is_windows_driver
 from doctor.rules.driver_choice import install_branch, lasting_branches
 from doctor.rules.driver_floor import driver_fact
-from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.engine import Case, Fault, Rule, Severity, rule
 
 
 @rule("DRV111", cause="driver-too-new-for-old-gpu", severity=Severity.ERROR, gate=True)
@@ -30,7 +30,8 @@ def driver_dropped_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     devices = cards.desktop_cards(case, matrix)
     if is_windows_driver(case, matrix):
-        raise NotApplicable("Windows drivers have other numbers")
+        yield from _dropped_on_windows(case, matrix, devices)
+        return
     reading = cards.driver_to_judge(case)
     if not (reading.is_known or reading.is_absent) and _is_about_driver(case):
         dropped = tuple(_dropped_by_all(case, matrix, devices))
@@ -49,6 +50,24 @@ def driver_dropped_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 f"branch {span.last} is the last that drives it",
                 evidence=(driver_fact(case), cards.evidence(device, matrix)),
                 remedies=_back_to(case, matrix, span.last),
+                sources=span.sources,
+                subject=device.id,
+            )
+
+
+def _dropped_on_windows(case: Case, matrix: Matrix, devices: tuple[Device, ...]) -> Iterator[Fault]:
+    """Windows drivers of a branch go on counting up to the next one: 581.80 is of 580."""
+    driver = case.facts.nvidia.driver.known("nvidia.driver")
+    known = sorted(row.branch for row in matrix.drivers.branches)
+    for device in cards.distinct(devices):
+        span = cards.branch_span(device, matrix)
+        later = next((b for b in known if span.last is not None and b > span.last), None)
+        if later is not None and driver.at_least(Version(str(later))) is True:
+            yield Fault(
+                message=f"driver {driver} has dropped {cards.label(device, matrix)}: "
+                f"branch {span.last} is the last that drives it",
+                evidence=(driver_fact(case), cards.evidence(device, matrix)),
+                remedies=(Remedy(f"install the last Windows driver before {later}, and keep it"),),
                 sources=span.sources,
                 subject=device.id,
             )

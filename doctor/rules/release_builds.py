@@ -82,7 +82,7 @@ def toolkit_build(case: Case) -> CudaBuild | None:
 
 def _by_name(case: Case) -> Iterator[CudaBuild]:
     for package in case.scope.packages.value or ():
-        match = _NAMED.search(package.name)
+        match = _NAMED.search(package.name) or _LOCAL.search(str(package.version or ""))
         if match is not None:
             # NVIDIA's own packages of CUDA carry its version.
             is_runtime = package.name.startswith("nvidia-cuda-runtime-cu") and package.version
@@ -101,6 +101,8 @@ def _by_statement(case: Case) -> Iterator[CudaBuild]:
             yield CudaBuild(name, None, cuda, fact)
 
 
+# The local part of a version, as in jaxlib 0.4.10+cuda12.cudnn88.
+_LOCAL = re.compile(r"\+cuda(1[0-9])(\d)?(?=$|\.cudnn)")
 _NAMED = re.compile(r"[-_]cu(?:da)?-?(8|9|1[0-9])(\d)?x?(?=$|[-_])")
 _CUDA = re.compile(r"\bcuda[ =:v]{0,3}(\d{1,2}\.\d{1,2})\b", re.IGNORECASE)
 
