@@ -28,6 +28,10 @@ _OFFLINE = re.compile(
 _NO_HUB = re.compile(
     r"\b(?:huggingface\.co|hf\.co|the hub|hugging face) (?:times out|timed out|is (?:blocked|down|"
     r"unreachable|not (?:reachable|accessible))|cannot be (?:reached|resolved)|does not resolve)\b|"
+    r"\b(?:no|without|lacks?) (?:any )?(?:access|route|connection) to (?:huggingface(?:\.co)?|"
+    r"hf\.co|"
+    r"the hub|hugging face)\b|\b(?:cannot|can't|could not|couldn't|unable to) (?:access|connect to|"
+    r"open|download from) (?:huggingface(?:\.co)?|hf\.co|the hub|hugging face)\b|"
     r"\b(?:in|from|within|inside) (?:mainland )?china\b(?! (?:telecom|mobile|unicom))|"
     r"\bgreat firewall\b|\bGFW\b",
     re.IGNORECASE,

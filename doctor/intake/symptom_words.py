@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from doctor.facts import Workload, seen
+from doctor.intake.together_words import told_together
 
 _SPAN = r"[^;\n]{0,60}?"
 _LONG = r"(?:slow\w{0,4}|long(?:er)?|minutes?|seconds?|\d ?(?:s|sec|secs|min|mins|m)\b)"
@@ -30,7 +31,10 @@ _HERE = (
     r"(?:on )?one (?:machine|host|node)|host network|network[= ]host|"
     r"still (?:runs|running|up|alive))"
 )
-_FEWER = r"(?:one|two|four|1|2|4|a single|single|fewer|tp ?=? ?[12]|layer[- ]split|split by layer)"
+_FEWER = (
+    r"(?:(?:only )?(?:one|two|four|1|2|4)|a single|single|just one|fewer|tp ?=? ?[12]|"
+    r"layer[- ]split|split by layer)"
+)
 
 # Only statements of which a maintainer would ask no more than which setting is behind it.
 _SAID = {
@@ -72,10 +76,13 @@ _SAID = {
     rf"\b(?:poor|worse|bad|wrong|lower) "
     rf"(?:answers?|outputs?|results?|quality|accuracy|languages?|responses?|scores?)\b|"
     r"\b(?:writes?|answers?|switches) (?:in|to) (?:the wrong|another|other) languages?\b|"
-    r"\b(?:repeats itself|loops? endlessly|quality loss|loss of quality|loss of accuracy)\b",
+    r"\b(?:repeats (?:itself|words?|tokens?|the same)|loops? endlessly|quality loss|"
+    r"loss of (?:quality|accuracy))\b|\b(?:8|16)[- ]?bits? (?:is|are|was|"
+    r"gives?) (?:much )?better\b",
     "garbled_output": rf"{_OUTPUT}[^;\n]{{0,40}}?\b(?:nonsens\w{{1,4}}|gibberish|garbled|garbage|"
-    r"incoherent)\b|"
-    r"\b(?:nonsense|gibberish|garbled|incoherent) (?:answers?|outputs?|text|results?)\b",
+    r"incoherent|mak(?:es?|ing) no sense|no sense|empty)\b|"
+    r"\b(?:nonsense|gibberish|garbled|incoherent|senseless) (?:[a-z]{2,9} ){0,2}(?:answers?|"
+    r"outputs?|text|results?)\b",
     "second_server": rf"\b(?:second|another|other|earlier|old|previous|two|both|several) "
     rf"(?:\w{{1,20}} )?{_UNIT}e?s?\b{_SPAN}\b{_HERE}|"
     rf"\b(?:second|another|other|earlier|old|previous|two) (?:\w{{1,20}} )?{_UNIT}e?s?\b{_SPAN}"
@@ -107,7 +114,10 @@ _SAID = {
     r"\b(?:monitors?|displays?|screens?) (?:is |are )?(?:attached|connected|plugged in)\b",
     "lfs_pointers": r"(?:safetensors|weights?|shards?|files?|\.bin|gguf)\b[^;\n]{0,40}"
     r"\b\d{2,3} bytes\b|\b(?:git[- ])?lfs pointers?\b|"
-    r"\b(?:cloned?|checked out) without (?:git[- ])?lfs\b",
+    r"\b(?:cloned?|checked out|downloaded|fetched) without (?:git[- ])?lfs\b|"
+    r"\b(?:git[- ])?lfs (?:is |was )?(?:not |never )(?:installed|set up|there|pulled|run)\b|"
+    r"(?:safetensors|weights?|shards?|files?|\.bin|gguf)\b[^;\n]{0,40}"
+    r"\b(?:(?:a )?few (?:hundred )?bytes|[1-4] ?kb|1[3-9]\d b)\b",
     "fetch_interrupted": r"\b(?:download|pull|clone|copy|transfer)(?:ing)?\b[^;\n]{0,30}"
     r"\b(?:interrupted|aborted|cancell?ed|broke off|incomplete|not complete|not finished|"
     r"cut off)\b|"
@@ -119,6 +129,19 @@ _SAID = {
     r"\b(?:has|have|did) not accept(?:ed)? (?:the |its )?(?:licen[sc]e|terms|conditions)\b|"
     r"\baccess\b[^;\n]{0,30}\bnot (?:yet )?(?:granted|approved|requested)\b|"
     r"\b(?:model|repo(?:sitory)?) is (?:private|gated)\b",
+    "cpu_at_work": r"\bcpu\b[^;\n]{0,25}?\b(?:busy|above|over|at|is used|does|computes|100|"
+    r"[5-9]\d)\b|"
+    r"\b(?:partly|mostly|some|half)\b[^;\n]{0,20}\b(?:on|by) (?:the )?cpu\b|"
+    r"\bgpu\b[^;\n]{0,15}\b(?:not|hardly|barely|never) (?:fully )?(?:used|busy|at work)\b",
+    "whole_per_rank": r"\b(?:whole|entire|full|own copy|all of the)\b[^;\n]{0,30}\b(?:each|every|"
+    r"per) "
+    r"(?:rank|process|worker|gpu)\b|\b(?:each|every) (?:rank|process|worker|gpu)\b[^;\n]{0,20}"
+    r"\b(?:loads?|reads?|keeps?|holds?)\b[^;\n]{0,20}\b(?:whole|entire|full|own|all)\b",
+    "vocabulary": r"\bvocab(?:ulary|_size)?\b[^;\n\d]{0,40}\d{4,6}\b",
+    "many_at_once": r"\b(?:[5-9]\d\d|\d{4,6}) (?:[a-z]{2,12} ){0,2}(?:concurren\w{1,4}|parallel|"
+    r"simultaneous|users|clients|requests|prompts|connections)\b",
+    "no_more_options": r"\bno (?:other|further|more) (?:options?|arguments?|flags?|parameters?)\b|"
+    r"\b(?:no|without)(?: a| any)? (?:tensor[-_ ]?parallel\w*|-{0,2}tp\b)",
     "exposed": r"\b(?:public|internet)[- ](?:address|ip|facing|endpoint|network|server)\b|"
     r"\b(?:open|exposed|reachable|served|listens)\b[^;\n]{0,30}?\b(?:internet|publicly|public)\b|"
     r"\buntrusted (?:models?|checkpoints?|users?|input|files?|weights)\b|"
@@ -128,7 +151,12 @@ _SAID = {
     r"\bvulnerabilit(?:y|ies)\b|\bvulnerable\b|\b(?:trivy|grype|snyk|pip-audit|clair)\b|"
     r"\b(?:image|container|dependency) scan(?:ner|s)?\b|\bscan of (?:the |our )?images?\b",
     "slower_split": rf"\b(?:as slow as|slower than|no faster than|not faster than|same speed as) "
-    rf"(?:with |on |using )?{_FEWER}\b|"
+    rf"(?:with |on |using |in )?{_FEWER}\b|"
+    rf"\b(?:less|lower|worse) (?:throughput|speed|performance)\b{_SPAN}\bthan (?:with |on |of )?"
+    rf"{_FEWER}\b|\b(?:twice|\d(?:\.\d)? ?(?:x|times)) (?:as long|longer|slower|as slow)\b{_SPAN}"
+    rf"\b(?:as|than) (?:with |on )?{_FEWER}\b|"
+    rf"\b(?:more|two|both|several|four|eight) (?:cards|gpus)\b[^;\n]{{0,30}}?\b(?:slower|"
+    rf"no faster)\b|"
     r"\b(?:does not|doesn't|do not|hardly|barely|poorly|badly) scales?\b|"
     r"\bscales? (?:badly|poorly)\b|"
     r"\bscaling (?:is )?(?:poor|bad)\b|\bpoor (?:multi-gpu )?scaling\b",
@@ -147,4 +175,5 @@ def with_symptoms(workload: Workload, notes: tuple[str, ...]) -> Workload:
         for note in notes[:_MOST]
         if words.search(note[:_LONGEST]) and not (name in _OF_PORTS and _ELSEWHERE.search(note))
     }
+    told |= told_together(tuple(note[:_LONGEST] for note in notes[:_MOST]))
     return replace(workload, symptoms=seen(told, "notes")) if told else workload

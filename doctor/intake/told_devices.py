@@ -108,7 +108,18 @@ _PROGRAM = re.compile(rf"\b({_PROGRAMS})\b[^.;\n]{{0,20}}\b{_DOES}", re.IGNORECA
 _DESKTOP = re.compile(r"\b(?:desktop|display|monitor|screen|gnome|kde|xorg|x server)s?\b", re.I)
 _LEFT_OVER = re.compile(
     r"\bno process\w*[^.;\n]{0,30}\bnvidia-smi\b|\bnvidia-smi\b[^.;\n]{0,30}\bno process|"
-    r"\bzombies?\b|\borphan\w*|\bleft-?overs?\b|\bafter a crash\b",
+    r"\bzombies?\b|\borphan\w*|\bleft-?overs?\b|\bafter a crash\b|"
+    r"\b(?:killed|dead|stopped|terminated|crashed|finished|removed|ended|previous|"
+    r"old) (?:\w{1,14} )?"
+    r"(?:process|run|job|server|program|script|model|deployment|container|kernel)(?:e?s)?\b"
+    r"[^.;\n]{0,30}\b(?:holds?|keeps?|occup\w+|takes?|use|uses)\b[^.;\n]{0,20}"
+    r"(?:\bgi?b\b|\bmi?b\b|\bmemory\b|\bvram\b)|"
+    r"(?:\bmemory|\bvram|\bgi?b|\bmib)\b[^.;\n]{0,25}\b(?:taken|used|occupied|in use|held|full|"
+    r"not (?:released|freed|given back))\b[^.;\n]{0,12}\b(?:although|though|but|while|even|after|"
+    r"without|with)\b[^.;\n]{0,30}\b(?:nothing|no (?:other )?(?:process\w*|jobs?|programs?)|nobody|"
+    r"idle|killed|end(?:s|ed|ing)|stop\w*|interrupt\w*|ctrl)|"
+    r"\b(?:two|three|four|five|six|several|\d) (?:\w{1,14} )?processes (?:hold|keep|take|use|"
+    r"occupy)\b",
     re.IGNORECASE,
 )
 _MODE = re.compile(
@@ -203,6 +214,9 @@ def _with_others(device: Device, notes: tuple[str, ...], report: Stated) -> Devi
         return device
     held = _HELD.search(told)
     memory = round(float(held[1]) * _MIB) if held else None
+    if memory and _LEFT_OVER.search(told):
+        # What is left over does not go away by itself, however little it holds.
+        memory = memory if memory * 4 > (device.memory_mib.value or 0) else None
     process = DeviceProcess(pid=0, memory_mib=memory, name=told)
     device = replace(device, processes=seen((process,), _AT, partial=True))
     if free is None or device.memory_free_mib.is_known:

@@ -9,7 +9,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from doctor.facts import Limits, Missing, MissingFact, Reading
+from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.decide import each
@@ -17,8 +17,6 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.framework import computes_on_cpu
 from doctor.rules.memory_need import checkpoint
 from doctor.rules.model_facts import environment
-from doctor.rules.settings import Setting, covering, holds, settings
-from doctor.rules.software import Software, engine
 
 _MIB_PER_GIB = 1024
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -236,62 +234,8 @@ def _size_on_disk(case: Case, matrix: Matrix) -> tuple[int, bool]:
     return ceil(need.total_gib * _MIB_PER_GIB) * copies, False
 
 
-@rule("HST221", cause="ulimit-too-low", severity=Severity.WARNING)
-def limits_too_low(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """The limit of open files or of locked memory is below what the engine asks for.
-
-    What: the limits of the engine's process, or of those started from here while it does
-        not run, against those that the engine's project names.
-    Why: under load each connection takes a file ("Too many open files"); pinned and RDMA
-        memory counts against the limit of locked memory.
-    How to fix: raise the limit in the unit, the container or the shell.
-    Silent when: no figure is known for the engine, or the limits were not read.
-    Sources: sources of the engines (claims in the matrix).
-    """
-    found, setting = engine(case, matrix), settings(case, matrix)[0]
-    own = case.workload.limits if case.workload is not None else Limits()
-    here = case.facts.host.limits
-    files = own.open_files if own.open_files.is_known else here.open_files
-    memory = own.locked_memory_kib if own.locked_memory_kib.is_known else here.locked_memory_kib
-    yield from each(
-        (
-            lambda: _below(matrix, found, setting, "open-files", files),
-            lambda: _below(matrix, found, setting, "memlock-kib", memory),
-        )
-    )
-
-
-def _below(
-    matrix: Matrix, found: Software, setting: Setting, key: str, limit: Reading[int]
-) -> Iterator[Fault]:
-    asked = [m for m in covering(matrix, found, "limit", key) if holds(m.claim, setting)]
-    if not asked:
-        raise NotApplicable(f"no limit is known that {found.name} asks for")
-    have = limit.known(f"host.limits.{key}")
-    wanted = int(asked[0].claim.value)
-    if have not in (-1, 0) and have < wanted:
-        name = "open files" if key == "open-files" else "KiB of locked memory"
-        flag = f"--ulimit nofile={wanted}" if key == "open-files" else "--ulimit memlock=-1"
-        yield Fault(
-            message=f"the limit is {have} {name}, and {found.label} asks for {wanted}",
-            evidence=(Evidence(f"limit: {have} {name}", limit.at),),
-            remedies=(
-                Remedy(
-                    "raise the limit where the engine is started",
-                    (
-                        f"docker run {flag} ...",
-                        f"ulimit -n {wanted}  # or LimitNOFILE= in the unit",
-                    ),
-                ),
-            ),
-            sources=tuple(asked[0].claim.source),
-            extrapolated=asked[0].extrapolated,
-        )
-
-
 RULES: tuple[Rule, ...] = (
     memory_too_small,
     shared_memory_too_small,
     disk_too_small,
-    limits_too_low,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import prod
 
@@ -13,6 +14,7 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.model_blocks import cut_blocks
 from doctor.rules.model_facts import ModelFacts, argument, count, model_facts, model_name
 from doctor.rules.placement import placement
+from doctor.rules.serving_told import is_told, told
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import engine, engine_name
 
@@ -102,8 +104,9 @@ def more_ranks_than_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     wanted = prod(asked.values())
     if wanted == 1 or any(argument(case, name)[0] for name in _SEVERAL_HOSTS):
         raise NotApplicable("one rank, or several hosts")
-    if str(argument(case, "distributed_executor_backend")[0]) == "ray":
-        raise NotApplicable("ray may bring devices of other hosts")
+    is_ray = str(argument(case, "distributed_executor_backend")[0]) == "ray"
+    if is_told(case, "several_hosts") or (is_ray and case.facts.devices.partial):
+        raise NotApplicable("several hosts, or ray may bring devices of others")
     devices = case.facts.devices.known("devices")
     mine = [d for d in case.devices if d.vendor in ("nvidia", "amd", "ascend")]
     if not mine or case.facts.devices.partial:
@@ -117,7 +120,30 @@ def more_ranks_than_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
             f"and {len(mine)} devices are here",
             evidence=(Evidence(f"{len(devices)} devices", case.facts.devices.at),),
             remedies=(Remedy(f"ask for at most {len(mine)} ranks"),),
-            severity=None if is_read else Severity.WARNING,
+            severity=None if is_read and not is_ray else Severity.WARNING,
+        )
+
+
+@rule("MDL406", cause="parallelism-invalid", severity=Severity.WARNING)
+def vocabulary_not_divisible(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The tensor-parallel size does not divide the vocabulary, of whose size somebody tells.
+
+    What: the number of entries that is told, or stated as vocab_size, against the ranks.
+    Why: embedding and output layer are cut by rows of the vocabulary; engines and releases
+        that do not pad them refuse a size that does not divide it.
+    How to fix: another number of ranks, a padded vocabulary, or a newer release.
+    Silent when: nobody tells of the vocabulary, or the ranks divide it.
+    Sources: vllm-project/vllm issues 250 and 440; text-generation-inference issue 507.
+    """
+    size = _tensor_parallel(case, matrix)
+    words = told(case, "vocabulary")
+    numbers = [int(text) for text in re.findall(r"\d{4,6}", words.fact)]
+    odd = [number for number in numbers if number % size]
+    if odd:
+        yield Fault(
+            f"a vocabulary of {odd[0]} is not divisible by {size} ranks",
+            evidence=(words,),
+            remedies=(Remedy("another number of ranks, or a release that pads the vocabulary"),),
         )
 
 
@@ -181,4 +207,5 @@ RULES = (
     heads_not_divisible,
     more_ranks_than_devices,
     parallelism_refused,
+    vocabulary_not_divisible,
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
-from doctor.rules.model_facts import argument, environment, model_name
+from doctor.rules.model_facts import argument, count, environment, model_name
 from doctor.rules.serving_told import is_told, told
 from doctor.rules.settings import applicable, settings
 from doctor.rules.software import engine
@@ -21,6 +21,8 @@ _FOUR_BITS = re.compile(
 )
 # Formats of a KV cache below 16 bits, and what a policy of so many bits means.
 _SMALL_CACHE = re.compile(r"(?:fp|int|q|iq)[2-8]\w{0,6}|[48]", re.IGNORECASE)
+# Arguments by which libraries are told how many bits to keep.
+_BIT_KEYS, _FOUR = ("nbits", "bits", "w_bit", "wbits", "quantization_bit", "quant_bits"), 4
 _CACHES = ("kv_cache_dtype", "quant_policy", "cache_type_k", "cache_type_v", "kv_cache_quant")
 
 
@@ -82,7 +84,8 @@ def answers_are_told_worse(case: Case, matrix: Matrix) -> Iterator[Fault]:
     words = told(case, "poor_output", "garbled_output")
     cache = _small_cache(case)
     few = _few_bits(case)
-    if not cache and is_told(case, "garbled_output") and not any(w in few for w in _LOW_BITS):
+    is_garbled = is_told(case, "garbled_output") and not is_told(case, "poor_output")
+    if not cache and is_garbled and not any(w in few for w in _LOW_BITS):
         return
     for what, kept in (("the KV cache is", cache), ("the weights are", few)):
         if kept:
@@ -98,7 +101,8 @@ def _few_bits(case: Case) -> str:
     """The name of a format of four bits or fewer, as the arguments or the model's name have it."""
     name = f"{argument(case, 'quantization')[0] or ''} {model_name(case)}".lower()
     match = _FOUR_BITS.search(name)
-    return match[0] if match else ""
+    stated = next((bits for key in _BIT_KEYS if (bits := count(case, key)) and bits <= _FOUR), 0)
+    return f"{stated}bit" if stated else match[0] if match else ""
 
 
 def _small_cache(case: Case) -> str:

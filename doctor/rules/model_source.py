@@ -24,6 +24,13 @@ _TOKEN = re.compile(
     r"HF_TOKEN|HUGGING_?FACE(?:_HUB)?_(?:API_)?TOKEN|(?:hf|hugging ?face)(?: access)? token", re.I
 )
 
+# Variables that the hub's library reads, and names that other programs use for the same.
+_READ = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
+_LIKE_TOKEN = re.compile(
+    r"(?:HF|HUGGING_?FACE)_?(?:HUB)?_?(?:API|AUTH|ACCESS)?_?(?:TOKEN|KEY)", re.IGNORECASE
+)
+_LFS = re.compile(r"git-lfs|git lfs", re.IGNORECASE)
+
 
 @rule("MDL501", cause="model-incomplete", severity=Severity.ERROR)
 def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -45,6 +52,15 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     if is_told(case, "lfs_pointers", "fetch_interrupted"):
         yield _told_incomplete(case)
+        return
+    without = missed(case, _LFS)
+    if without and model_name(case).startswith(("/", ".")):
+        yield Fault(
+            f"{without[0]} is not installed: a clone of {model_name(case)} holds pointers",
+            evidence=(Evidence(f"{without[0]} was not found", "absent"),),
+            remedies=(Remedy("install it, fetch again", ("git lfs install && git lfs pull",)),),
+            severity=Severity.WARNING,
+        )
         return
     config = case.workload.model.known("model files")
     kinds = {
@@ -119,6 +135,11 @@ def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if why:
         yield replace(_no_access(case, why), severity=Severity.WARNING)
         return
+    other = _other_variable(case, matrix)
+    if other:
+        why = f"{other} is set, which the hub's library does not read, and no HF_TOKEN"
+        yield replace(_no_access(case, why), severity=Severity.WARNING)
+        return
     if "cached" not in config and "gated" not in config:
         raise MissingFact("whether the model is on disk or gated", Missing.NOT_STATED)
     env = environment(case)
@@ -131,11 +152,22 @@ def model_not_reachable(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _no_access(case, "the model is gated and no HF_TOKEN is set")
 
 
+def _is_gated(case: Case, matrix: Matrix) -> bool:
+    owners = [m.claim.key.lower() for m in matrix.claims("transformers", "gated-models")]
+    return any(model_name(case).lower().startswith(owner) for owner in owners)
+
+
+def _other_variable(case: Case, matrix: Matrix) -> str:
+    """A variable that looks like the hub's token and is not, for a model that needs one; ""."""
+    env = environment(case)
+    if not _is_gated(case, matrix) or any(env.get(name) for name in _READ):
+        return ""
+    return next((name for name in env if _LIKE_TOKEN.fullmatch(name) and env[name]), "")
+
+
 def _told(case: Case, matrix: Matrix) -> str:
     """What a person tells of access to it: of a login only where its owner asks for one."""
-    owners = [m.claim.key.lower() for m in matrix.claims("transformers", "gated-models")]
-    is_gated = any(model_name(case).lower().startswith(owner) for owner in owners)
-    names = ("no_access", *(("not_logged_in",) if is_gated else ()))
+    names = ("no_access", *(("not_logged_in",) if _is_gated(case, matrix) else ()))
     return told(case, *names).fact if is_told(case, *names) else ""
 
 

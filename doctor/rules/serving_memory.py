@@ -23,10 +23,10 @@ from doctor.rules.model_facts import argument, count, known_model, model_name, n
 from doctor.rules.placement import margin, placement
 from doctor.rules.serving_request import request_exceeds
 from doctor.rules.settings import possible, settings
-from doctor.rules.software import engine, engine_name
+from doctor.rules.software import engine
 from doctor.sizing.cards import GIB, card_of
 
-_SEVERAL = 2
+_SEVERAL, _FULL = 2, 16
 # Names under which engines and people state the pool, and what one request asks of it.
 _POOL = ("kv_gib", "kv_cache_gib", "kv_available_gib", "available_kv_gib")
 _ASKED = ("kv_needed_gib", "kv_required_gib", "needed_kv_gib", "kv_request_gib")
@@ -35,7 +35,7 @@ _FIGURE = re.compile(r"0?\.\d+|1(?:\.0*)?")
 OFFLOAD = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
 
 
-def _smallest(case: Case, matrix: Matrix) -> tuple[Device, float, bool]:
+def smallest(case: Case, matrix: Matrix) -> tuple[Device, float, bool]:
     """The device with the least memory, its size in GiB, and whether that was read."""
     case.facts.devices.known("devices")
     sizes = [(d, *total_gib(d, matrix)) for d in case.devices]
@@ -86,7 +86,7 @@ def weights_do_not_fit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: configurations of the models (rows in the matrix).
     """
     need = _need(case, matrix)
-    device, size, is_read = _smallest(case, matrix)
+    device, size, is_read = smallest(case, matrix)
     alone = _of_one_device(case, matrix, need)
     too_large = _exceeds(need, size, matrix) or (is_read and _fills(need, size, matrix, "full"))
     if too_large or _fills(need, size, matrix):
@@ -176,7 +176,7 @@ def _fraction_below_weights(case: Case, matrix: Matrix) -> Iterator[Fault]:
     need = _need(case, matrix)
     if fraction is None:
         raise MissingFact("KV cache of the engine", Missing.NOT_STATED)
-    device, size, _ = _smallest(case, matrix)
+    device, size, _ = smallest(case, matrix)
     if _is_beside_weights(case, matrix):
         yield from _cache_beside_weights(case, matrix, need, fraction)
         return
@@ -245,7 +245,7 @@ def _cache_beside_weights(
     case: Case, matrix: Matrix, need: Need, fraction: float
 ) -> Iterator[Fault]:
     """The cache takes a share of the whole card, whatever the weights leave of it."""
-    device, size, _ = _smallest(case, matrix)
+    device, size, _ = smallest(case, matrix)
     if need.gib <= size < need.gib + fraction * size:
         yield Fault(
             f"the cache takes {fraction:g} of the memory, {fraction * size:.1f} GiB, beside "
@@ -255,45 +255,26 @@ def _cache_beside_weights(
             subject=device.id,
             severity=Severity.WARNING if _is_guess(case, matrix) else None,
         )
-
-
-@rule("SRV103", cause="insufficient-memory-kv", severity=Severity.WARNING)
-def buffers_exceed_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A built engine's largest batch at full length is far more than the device can hold.
-
-    What: the build's maximum batch times maximum input and output length times KV bytes
-        per token, against the memory that weights leave.
-    Why: runtime buffers are sized by these maxima when the engine is loaded.
-    How to fix: build with a smaller maximum batch or length.
-    Silent when: the engine sizes its pool by what is free, or the model is not known.
-    Sources: NVIDIA/TensorRT-LLM issue 401; memory documentation of TensorRT-LLM.
-    """
-    if case.workload is None or engine_name(case, matrix) != "tensorrt-llm":
-        raise NotApplicable("no engine with buffers of a fixed size")
-    batch = count(case, "max_batch_size")
-    length = (count(case, "max_input_len") or 0) + (count(case, "max_output_len") or 0)
-    length = length or count(case, "max_model_len") or 0
-    row = known_model(matrix, model_name(case))
-    if not batch or not length:
-        raise NotApplicable("no maximum batch and length")
-    if row is None or row.kv_bytes_per_token is None:
-        raise MissingFact("KV bytes per token of the model", Missing.NOT_STATED)
-    device, size, _ = _smallest(case, matrix)
-    ranks = count(case, "tensor_parallel_size") or 1
-    kv = batch * length * row.kv_bytes_per_token / ranks / (1 << 30)
-    if kv > size:
+        return
+    row, length = known_model(matrix, model_name(case)), count(case, "max_model_len")
+    if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
+        return
+    ranks = min(count(case, "tensor_parallel_size") or 1, row.kv_heads or 1)
+    bits = count(case, "quant_policy") or _FULL
+    kv = length * row.kv_bytes_per_token * bits / _FULL / ranks / (1 << 30)
+    if need.gib <= size and kv > size - need.gib:
         yield Fault(
-            f"a batch of {batch} with {length} tokens each needs {kv:.0f} GiB of KV cache; "
-            f"{cards.label(device, matrix)} has {size:.0f} GiB",
-            evidence=(Evidence(f"max_batch_size={batch}", argument(case, "max_batch_size")[1]),),
-            remedies=(Remedy("build with a smaller max_batch_size or shorter lengths"),),
+            f"a session of {length} tokens needs {kv:.0f} GiB of cache; weights leave "
+            f"{size - need.gib:.0f} of {cards.label(device, matrix)}",
+            evidence=memory_evidence(case, need, device, size),
+            remedies=(Remedy("a shorter --session-len, or a cache of fewer bits"),),
             sources=row.source,
             subject=device.id,
+            severity=Severity.WARNING,
         )
 
 
 RULES = (
     weights_do_not_fit,
     no_room_for_kv,
-    buffers_exceed_memory,
 )

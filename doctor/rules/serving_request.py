@@ -11,13 +11,16 @@ from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, Severity
-from doctor.rules.memory_need import Need, memory_evidence, ranks_of
+from doctor.rules.memory_need import Need, memory_evidence, ranks_of, total_gib
 from doctor.rules.model_facts import argument, count, known_model, model_name
 from doctor.rules.placement import margin
+from doctor.rules.software import engine_name
 from doctor.sizing.known import known_model as sized_model
 from doctor.sizing.prediction import Fit, Prediction
 from doctor.sizing.workload import predict_workload
 
+# Engines that refuse to start where one request of full length has no room.
+_REFUSES = ("vllm", "tgi", "aphrodite-engine")
 # Number formats by which names of checkpoints differ from those of their models.
 _FORMAT = re.compile(r"awq|gptq|nvfp4|fp8|int8|int4|w4a16|w8a8|bnb")
 
@@ -36,6 +39,7 @@ def request_exceeds(
         yield replace(fault, severity=Severity.WARNING)
         return
     if found is not None and _is_long_by_default(case, matrix, found):
+        yield from _little_left(case, matrix, need, room)
         return
     if found is not None and found.verdict is not Fit.UNCERTAIN:
         if found.verdict is Fit.DOES_NOT and found.pool_high is not None:
@@ -48,6 +52,28 @@ def request_exceeds(
         return
     if _length_is_told(case):
         yield from _by_arithmetic(case, matrix, need, room)
+    else:
+        yield from _little_left(case, matrix, need, room)
+
+
+def _little_left(
+    case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
+) -> Iterator[Fault]:
+    """Weights leave less of a card than a model of that size takes for its usual length."""
+    device, share = room
+    size = total_gib(device, matrix)[0]
+    is_running = case.workload is not None and case.workload.pid is not None
+    if size is None or size > margin(matrix, "tight-card-gib") or is_running:
+        return
+    if engine_name(case, matrix) in _REFUSES and need.gib > size * margin(matrix, "tight"):
+        yield Fault(
+            f"weights of {model_name(case)} take {need.gib:.1f} GiB of {size:.1f}, and nobody "
+            f"states a length: little is left of {share:.1f} for the KV cache",
+            evidence=memory_evidence(case, need, device, size),
+            remedies=(Remedy("set --max-model-len to what requests need, such as 4096"),),
+            subject=device.id,
+            severity=Severity.WARNING,
+        )
 
 
 def _filled_fault(case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]) -> Fault:

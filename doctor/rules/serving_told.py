@@ -170,15 +170,20 @@ def split_is_told_slow(case: Case, matrix: Matrix) -> Iterator[Fault]:
     words = told(case, "slower_split")
     ranks = count(case, "tensor_parallel_size") or 1
     is_split = ranks > 1 or argument(case, "split_mode")[0] in _BY_TENSOR
-    if not is_split or len(case.devices) < 2:
+    if not is_split or (len(case.devices) < 2 and not _are_unnamed(case)):
         raise NotApplicable("the model is not split by tensors")
-    how = without_nvlink(case, matrix)
+    unnamed = Evidence("which devices, nobody says") if _are_unnamed(case) else None
+    how = unnamed or without_nvlink(case, matrix)
     if how is not None:
         yield Fault(
-            f"the split over {len(case.devices)} devices crosses PCIe, and is told to be slow",
+            f"the split over {max(len(case.devices), ranks)} devices is told to be slow",
             evidence=(words, how),
             remedies=(Remedy("compare with a split by layers (pipeline), or with replicas"),),
         )
+
+
+def _are_unnamed(case: Case) -> bool:
+    return not any(device.name.value for device in case.devices)
 
 
 def without_nvlink(case: Case, matrix: Matrix) -> Evidence | None:

@@ -130,7 +130,10 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("no device")
     if case.facts.devices.partial and not is_one_assumed(case, matrix):
         own *= margin(matrix, "cards-of-a-host")
-    if own and need.total_gib > own * margin(matrix, "plain-framework"):
+    share = margin(matrix, "plain-framework")
+    if _is_whole_per_device(case):
+        own, share = own / len(case.devices), margin(matrix, "training")
+    if own and need.total_gib > own * share:
         yield Fault(
             f"{model_name(case)} needs {need.total_gib:.0f} GiB for weights; all devices "
             f"together have {own:.0f}",
@@ -140,6 +143,16 @@ def weights_exceed_all_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             remedies=(Remedy("use fewer bits, more devices, or offload to the host"),),
         )
+
+
+def _is_whole_per_device(case: Case) -> bool:
+    """A trainer of adapters on quantized weights: each device holds all of them."""
+    trains = any(argument(case, key)[0] for key in ("finetuning_type", "lora_r", "lora_rank"))
+    cuts = any(argument(case, key)[0] for key in ("deepspeed", "fsdp", "fsdp_config", "device_map"))
+    few = any(
+        argument(case, key)[0] for key in ("quantization_bit", "load_in_4bit", "load_in_8bit")
+    )
+    return trains and few and not cuts
 
 
 @rule("SRV106", cause="insufficient-memory-weights", severity=Severity.ERROR)
@@ -180,11 +193,17 @@ def lent_memory(case: Case, matrix: Matrix) -> float:
     """GiB that an engine may take on its devices; of Apple's memory the share that Metal lends."""
     own = _device_memory(case, matrix)
     lent = [d.memory_mib.value for d in case.devices if d.vendor == "apple" and d.memory_mib.value]
-    own += sum(lent) / 1024 * margin(matrix, "metal-share")
+    own += sum(gib / 1024 * lent_share(gib / 1024, matrix) for gib in lent)
     is_open = case.facts.devices.partial and not is_one_assumed(case, matrix)
     if not own or is_open:
         raise MissingFact("number of devices with memory of their own", Missing.NOT_STATED)
     return own
+
+
+def lent_share(size: float, matrix: Matrix) -> float:
+    """The share of a machine's memory that Metal lends: less of small ones."""
+    is_small = size <= margin(matrix, "metal-small-gib")
+    return margin(matrix, "metal-share-small" if is_small else "metal-share")
 
 
 def layers_asked(case: Case, matrix: Matrix) -> float:

@@ -1,0 +1,126 @@
+"""Models that are larger than the devices of engines which leave the rest to the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.facts import Missing, MissingFact
+from doctor.findings import Evidence, Remedy
+from doctor.matrix import Matrix
+from doctor.rules import cards
+from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.memory_need import checkpoint, total_gib
+from doctor.rules.model_facts import argument, count, model_name
+from doctor.rules.placement import margin, placement
+from doctor.rules.serving_told import told
+from doctor.rules.software import engine_name
+from doctor.rules.split_memory import least_gib, lent_share
+
+_LAYERS = ("n_gpu_layers", "num_gpu", "cpu_moe", "n_cpu_moe", "override_tensor")
+
+
+@rule("SRV110", cause="insufficient-memory-weights", severity=Severity.WARNING)
+def layers_go_to_processor(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The model is larger than the devices hold, and the processor is told to compute.
+
+    What: parameters times the bits of the format, at least, and the room of a small cache,
+        against the memory of the devices, or the share of it that Metal lends.
+    Why: what does not fit is computed by the processor, several times slower; on Apple's
+        machines the load fails, or the system swaps.
+    How to fix: a smaller model, a format of fewer bits, or a shorter context.
+    Silent when: nobody tells of a busy processor (Metal aside), somebody places layers by hand,
+        or size and memory are not known.
+    Sources: FAQ of Ollama (ollama ps); Metal, recommendedMaxWorkingSetSize.
+    """
+    if case.workload is None or placement(case, matrix).holds != "shared":
+        raise NotApplicable("no engine that leaves layers to the processor")
+    is_metal = any(device.vendor == "apple" for device in case.devices)
+    words = None if is_metal else told(case, "cpu_at_work")
+    if engine_name(case, matrix) != "ollama" and not is_metal:
+        raise NotApplicable("how many layers go to devices is the choice of who starts it")
+    if not is_metal and any(argument(case, name)[0] is not None for name in _LAYERS):
+        raise NotApplicable("layers are placed by hand")
+    need, own = least_gib(case, matrix), _own_gib(case, matrix)
+    if need > own - margin(matrix, "small-cache-gib"):
+        yield Fault(
+            f"{model_name(case)} takes at least {need:.1f} GiB beside its cache; the devices "
+            f"{'lend' if is_metal else 'have'} {own:.1f}: the rest is computed by the processor",
+            evidence=(
+                Evidence(f"weights of at least {need:.1f} GiB", argument(case, "model")[1]),
+                Evidence(f"{len(case.devices)} devices, {own:.1f} GiB", case.facts.devices.at),
+                *((words,) if words else ()),
+            ),
+            remedies=(Remedy("use a smaller model, or a format of fewer bits"),),
+        )
+
+
+def _own_gib(case: Case, matrix: Matrix) -> float:
+    """GiB of all devices that are not the host's, or what Metal lends of its memory."""
+    case.facts.devices.present("devices")
+    total = 0.0
+    for device in case.devices:
+        size, _ = total_gib(device, matrix)
+        rows = cards.products(device, matrix)
+        if size is None or (rows and all(row.unified_memory for row in rows)):
+            raise MissingFact("memory of the devices", Missing.NOT_STATED)
+        total += size * lent_share(size, matrix) if device.vendor == "apple" else size
+    return total
+
+
+@rule("HST165", cause="host-ram-too-small", severity=Severity.WARNING)
+def each_rank_loads_all(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Every rank reads the whole checkpoint into host memory, as is told, and there is too little.
+
+    What: the size of the weights times the ranks against memory and swap.
+    Why: builders and plain launchers start one process a rank, and each keeps the whole model
+        until it has cut out its part; the kernel then kills them.
+    How to fix: one rank after the other, a loader that maps the files, more memory.
+    Silent when: nobody tells of it, or size, ranks or memory are not known.
+    Sources: NVIDIA/TensorRT-LLM issue 102; Transformers documentation on big models.
+    """
+    words = told(case, "whole_per_rank")
+    ranks = count(case, "tensor_parallel_size") or count(case, "world_size") or len(case.devices)
+    need = checkpoint(case, matrix)
+    if need is None or not need.total_gib:
+        raise MissingFact("size of the model", Missing.NOT_STATED)
+    host = case.facts.host
+    have = (host.memory_mib.known("host.memory_mib") + (host.swap_mib.value or 0)) / 1024
+    if ranks > 1 and need.total_gib * ranks > have:
+        yield Fault(
+            f"{ranks} ranks read {need.total_gib:.0f} GiB each; memory and swap are {have:.0f} GiB",
+            evidence=(words, Evidence(f"memory {have:.0f} GiB", host.memory_mib.at)),
+            remedies=(Remedy("let one rank load after the other, or map the files"),),
+        )
+
+
+@rule("HST166", cause="host-ram-too-small", severity=Severity.WARNING)
+def windows_loads_through_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """On Windows Ollama reads a model that is larger than the memory of the host.
+
+    What: parameters times the bits of the format, at least, against host memory and swap.
+    Why: on Windows with CUDA files are not mapped, so that the model passes through memory
+        even where the card holds all of it.
+    How to fix: more memory or a larger page file, or a smaller model.
+    Silent when: the system is another, or memory or size are not known.
+    Sources: ollama/ollama llm/server.go (no mmap on Windows with CUDA), issue 7711.
+    """
+    system = case.facts.host.os.value
+    if engine_name(case, matrix) != "ollama" or system is None or system.id != "windows":
+        raise NotApplicable("files are mapped")
+    host = case.facts.host
+    have = (host.memory_mib.known("host.memory_mib") + (host.swap_mib.value or 0)) / 1024
+    need = least_gib(case, matrix)
+    if need > have and case.nvidia_devices:
+        yield Fault(
+            f"{model_name(case)} takes at least {need:.0f} GiB, which pass through the "
+            f"{have:.0f} GiB of the host",
+            evidence=(Evidence(f"memory {have:.0f} GiB", host.memory_mib.at),),
+            remedies=(Remedy("give the machine more memory or a larger page file"),),
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    layers_go_to_processor,
+    each_rank_loads_all,
+    windows_loads_through_memory,
+)
