@@ -14,6 +14,9 @@ _NO_SHM = re.compile(
     _LACKING + r"(?:--ipc|--shm-size|shm[_ -]size|shm volume|ipc: host|(?:volume|emptyDir|"
     r"mount)[^.;]{0,30}/dev/shm|"
     r"(?:dedicated |extra |/dev/)?shm (?:volume|mount|emptyDir)|/dev/shm)"
+    r"|\b(?:nothing|no volume|no emptyDir) (?:is )?(?:mounted )?(?:on|at|for) /dev/shm|"
+    + _LACKING
+    + r"(?:volume |mount |emptyDir |option )?(?:for |on |of )?(?:more )?shared memory\b"
     r"|\bdefault (?:size of )?(?:/dev/)?shm\b|\bdefault shared memory\b|"
     r"(?:--)?\b(?:shm[_-]size|ipc)\b (?:is |was )?(?:not|never|un) ?(?:set|given|passed|changed)\b|"
     r"\bipc[:= ]{1,2}private\b",

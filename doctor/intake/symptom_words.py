@@ -118,7 +118,15 @@ _SAID = {
     r"\b(?:git[- ])?lfs (?:is |was )?(?:not |never )(?:installed|set up|there|pulled|run)\b|"
     r"(?:safetensors|weights?|shards?|files?|\.bin|gguf)\b[^;\n]{0,40}"
     r"\b(?:(?:a )?few (?:hundred )?bytes|[1-4] ?kb|1[3-9]\d b)\b",
-    "fetch_interrupted": r"\b(?:download|pull|clone|copy|transfer)(?:ing)?\b[^;\n]{0,30}"
+    "flash_off": r"\bflash[- _]?att(?:entio)?n?\b[^;\n]{0,15}\b(?:not|off|disabled|never)\b|"
+    r"\b(?:no|without) (?:-fa\b|flash[- _]?att(?:entio)?n?\b)",
+    "fetch_interrupted": r"\b(?:files?|shards?|weights?|safetensors|headers?|checkpoints?|"
+    r"gguf)\b[^;\n]{0,40}"
+    r"\b(?:damaged|corrupt\w*|truncated|(?:begins?|starts?) with zeros|zeroed|smaller than|"
+    r"incomplete|"
+    r"partial|wrong (?:hash|size|checksum)|(?:hash|checksum|size) (?:differs|mismatch|is wrong))\b|"
+    r"\b(?:download|pull|clone)\w*\b[^;\n]{0,15}\b(?:stopped|failed half-?way|hung up)\b|"
+    r"\b(?:download|pull|clone|copy|transfer)(?:ing)?\b[^;\n]{0,30}"
     r"\b(?:interrupted|aborted|cancell?ed|broke off|incomplete|not complete|not finished|"
     r"cut off)\b|"
     r"\b(?:interrupted|aborted|incomplete|partial) (?:download|pull|clone|copy)\b",
@@ -131,13 +139,14 @@ _SAID = {
     r"\b(?:model|repo(?:sitory)?) is (?:private|gated)\b",
     "cpu_at_work": r"\bcpu\b[^;\n]{0,25}?\b(?:busy|above|over|at|is used|does|computes|100|"
     r"[5-9]\d)\b|"
-    r"\b(?:partly|mostly|some|half)\b[^;\n]{0,20}\b(?:on|by) (?:the )?cpu\b|"
+    r"\b(?:partly|mostly|some|half|runs?|only)\b[^;\n]{0,20}\b(?:on|by) (?:the )?cpu\b|"
     r"\bgpu\b[^;\n]{0,15}\b(?:not|hardly|barely|never) (?:fully )?(?:used|busy|at work)\b",
     "whole_per_rank": r"\b(?:whole|entire|full|own copy|all of the)\b[^;\n]{0,30}\b(?:each|every|"
     r"per) "
     r"(?:rank|process|worker|gpu)\b|\b(?:each|every) (?:rank|process|worker|gpu)\b[^;\n]{0,20}"
     r"\b(?:loads?|reads?|keeps?|holds?)\b[^;\n]{0,20}\b(?:whole|entire|full|own|all)\b",
     "vocabulary": r"\bvocab(?:ulary|_size)?\b[^;\n\d]{0,40}\d{4,6}\b",
+    "bound_to_node": r"\bnumactl\b[^;\n]{0,40}(?:(?:^|\s)-m|--membind)[ =]?\d\b(?!,)",
     "many_at_once": r"\b(?:[5-9]\d\d|\d{4,6}) (?:[a-z]{2,12} ){0,2}(?:concurren\w{1,4}|parallel|"
     r"simultaneous|users|clients|requests|prompts|connections)\b",
     "no_more_options": r"\bno (?:other|further|more) (?:options?|arguments?|flags?|parameters?)\b|"

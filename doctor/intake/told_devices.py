@@ -84,7 +84,7 @@ _DOES = (
 )
 _BY_OTHERS = (
     r"(?:used|use|held|taken|occupied|full) by (?:an? |the )?(?:\w{1,20} )?(?:another|other|"
-    r"somebody|someone|process|job|container|program|service)"
+    r"others\b|other (?:people|users)|somebody|someone|process|job|container|program|service)"
 )
 _OTHERS = re.compile(
     rf"\b{_BY_OTHERS}|\b(?:runs?|running|loaded) on the same (?:card|gpu|npu|device|chip)s?\b|"

@@ -150,7 +150,8 @@ def loader_workers_in_container(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if case.scope.kind != "container":
         raise NotApplicable("no container")
     size = case.scope.shm_mib.value
-    is_told = size is None and _SHARED.search(case.scope.runtime.value or "")
+    words = _NOTHING.sub("", case.scope.runtime.value or "")
+    is_told = size is None and _SHARED.search(words)
     if is_told or (size is not None and size > _DEFAULT_MIB):
         raise NotApplicable("shared memory is told of")
     told = next((note for note in case.facts.notes if _LOADERS.search(note)), None)
@@ -204,8 +205,13 @@ _DRIVER_INSIDE = re.compile(
     r"\b(?:inside|in|within) (?:the|a|its|this) container\b",
     re.IGNORECASE,
 )
+_NOTHING = re.compile(r"\bnothing (?:is )?(?:mounted )?(?:on|at) /dev/shm", re.IGNORECASE)
 _SHARED = re.compile(r"--shm-size|--ipc|/dev/shm|\bshm_size\b|\bipc: ?host", re.IGNORECASE)
-_LOADERS = re.compile(r"\bDataLoaders?\b[^.;\n]{0,40}\bworkers?\b|\bnum_workers\b", re.IGNORECASE)
+_LOADERS = re.compile(
+    r"\bdata[- ]?loaders?\b[^.;\n]{0,40}\bworkers?\b|\bworkers? of (?:the |a )?data[- ]?loader|"
+    r"\bnum_workers\b",
+    re.IGNORECASE,
+)
 
 RULES: tuple[Rule, ...] = (
     gpu_asked_of_macos,

@@ -12,6 +12,7 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.engine_features import refusal
 from doctor.rules.model import judged, word_of
 from doctor.rules.model_facts import argument, environment
+from doctor.rules.serving_told import is_told
 from doctor.rules.settings import BACKEND, Setting, applicable, covering, fold, judge, need
 from doctor.rules.software import Software, engine
 
@@ -106,15 +107,15 @@ def quantized_cache_needs_flash(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not claims:
         raise NotApplicable(f"{found.name} has no such limit")
     kind, at = _quantized_values(case)
-    switch = _flash_switch(case)
-    if kind and switch in _OFF:
-        claim = claims[0].claim
+    claim = claims[0].claim
+    switch = _flash_switch(case) or ("off (as is told)" if is_told(case, "flash_off") else "")
+    if kind and switch.partition(" ")[0] in _OFF:
         yield Fault(
             f"V cache {kind} without flash attention: {claim.text}",
             evidence=(Evidence(f"V cache {kind}", at), Evidence(f"flash attention: {switch}")),
             remedies=(Remedy(claim.remedy),),
             sources=claim.source,
-            severity=Severity.WARNING if claim.value == "ignored" else None,
+            severity=Severity.WARNING if claim.value == "ignored" or " " in switch else None,
         )
 
 

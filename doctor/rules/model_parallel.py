@@ -203,7 +203,37 @@ def parallelism_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
             )
 
 
+@rule("MDL407", cause="parallelism-invalid", severity=Severity.WARNING)
+def key_heads_not_copied(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """More ranks than KV heads, in an engine that does not copy them.
+
+    What: the tensor-parallel size against the number of KV heads.
+    Why: text-generation-inference gives each rank its own KV heads; with fewer heads than ranks
+        a rank would have none, and the load fails in the weights or in a shape.
+    How to fix: at most as many ranks as KV heads, or an engine that copies them.
+    Silent when: the engine copies them, the model has one head for all by design (Falcon,
+        StarCoder), or heads are not known.
+    Sources: huggingface/text-generation-inference issue 1696.
+    """
+    size = _tensor_parallel(case, matrix)
+    if engine_name(case, matrix) != "tgi":
+        raise NotApplicable("the engine copies KV heads")
+    model = model_facts(case, matrix)
+    shares = any(word in model.architecture for word in _ONE_FOR_ALL)
+    if model.kv_heads and model.kv_heads % size and not shares:
+        yield Fault(
+            f"{model.name} has {model.kv_heads} KV heads, which {size} ranks cannot share",
+            evidence=(Evidence(f"tensor_parallel_size={size}", argument(case, "model")[1]),),
+            remedies=(Remedy(f"use at most {model.kv_heads} ranks"),),
+            sources=("https://github.com/huggingface/text-generation-inference/issues/1696",),
+        )
+
+
+_ONE_FOR_ALL = ("Falcon", "RW", "GPTBigCode")
+
+
 RULES = (
+    key_heads_not_copied,
     heads_not_divisible,
     more_ranks_than_devices,
     parallelism_refused,

@@ -50,17 +50,9 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if looked_for:
         yield _without_files(case, looked_for)
         return
-    if is_told(case, "lfs_pointers", "fetch_interrupted"):
-        yield _told_incomplete(case)
-        return
-    without = missed(case, _LFS)
-    if without and model_name(case).startswith(("/", ".")):
-        yield Fault(
-            f"{without[0]} is not installed: a clone of {model_name(case)} holds pointers",
-            evidence=(Evidence(f"{without[0]} was not found", "absent"),),
-            remedies=(Remedy("install it, fetch again", ("git lfs install && git lfs pull",)),),
-            severity=Severity.WARNING,
-        )
+    has_no_lfs = bool(missed(case, _LFS)) and model_name(case).startswith(("/", "."))
+    if has_no_lfs or is_told(case, "lfs_pointers", "fetch_interrupted"):
+        yield _without_lfs(case) if has_no_lfs else _told_incomplete(case)
         return
     config = case.workload.model.known("model files")
     kinds = {
@@ -85,6 +77,15 @@ def model_files_incomplete(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     ),
                 ),
             )
+
+
+def _without_lfs(case: Case) -> Fault:
+    return Fault(
+        f"git-lfs is not installed: a clone of {model_name(case)} holds pointers",
+        evidence=(Evidence("git-lfs was not found", "absent"),),
+        remedies=(Remedy("install it, fetch again", ("git lfs install && git lfs pull",)),),
+        severity=Severity.WARNING,
+    )
 
 
 def _told_incomplete(case: Case) -> Fault:

@@ -120,4 +120,45 @@ def _fraction_fault(
     )
 
 
-RULES = (fraction_exceeds_free_memory,)
+@rule("DEV152", cause="gpu-busy", severity=Severity.WARNING)
+def memory_of_nobody(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Of a device's memory much is neither free nor held by this process.
+
+    What: the size of the device against what is free and what the process says it has, as the
+        message of a failed allocation prints them.
+    Why: the rest is held by other processes, or by those that were not ended.
+    How to fix: find and end them, or take another device.
+    Silent when: one of the figures is not known, or the rest is what a context takes.
+    Sources: PyTorch CUDA memory management documentation.
+    """
+    figures = (case.workload.measured.value or {}) if case.workload else {}
+    free = next((figures[name] for name in _FREE if name in figures), None)
+    own = next((figures[name] for name in _OWN if name in figures), None)
+    whole = next((figures[name] for name in _TOTAL if name in figures), None)
+    whole = whole or max(
+        (d.memory_mib.value / 1024 for d in case.devices if d.memory_mib.value), default=None
+    )
+    if free is None or own is None or whole is None:
+        raise NotApplicable("what is free and what is held was not measured")
+    others = whole - free - own
+    if others > max(whole / _PART, _CONTEXT):
+        yield Fault(
+            f"{others:.1f} of {whole:.1f} GiB are neither free nor held by this process",
+            evidence=(Evidence(f"free {free:.2f}, held {own:.2f} GiB", "measured"),),
+            remedies=(
+                Remedy(
+                    "see what holds the rest, and end it if it is left over",
+                    ("nvidia-smi", "fuser -v /dev/nvidia*"),
+                ),
+            ),
+        )
+
+
+_OWN = ("reserved_gib", "allocated_gib", "in_use_gib")
+_PART, _CONTEXT = 4, 1.0  # a quarter of the memory, and GiB that contexts and libraries take
+
+
+RULES = (
+    memory_of_nobody,
+    fraction_exceeds_free_memory,
+)

@@ -10,9 +10,9 @@ from doctor.matrix import Matrix
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.memory_need import checkpoint, total_gib
-from doctor.rules.model_facts import argument, count, model_name
+from doctor.rules.model_facts import argument, count, environment, model_name
 from doctor.rules.placement import margin, placement
-from doctor.rules.serving_told import told
+from doctor.rules.serving_told import is_told, told
 from doctor.rules.software import engine_name
 from doctor.rules.split_memory import least_gib, lent_share
 
@@ -119,7 +119,40 @@ def windows_loads_through_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
+@rule("HST167", cause="host-ram-too-small", severity=Severity.WARNING)
+def one_node_of_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The model must fit into the memory of one processor of two, and does not.
+
+    What: parameters times the bits of the format, at least, against half of the memory, where
+        the process is bound to one node, or holds the weights once for each node.
+    Why: numactl takes the memory of that node only, and the kernel ends the process when it is
+        full; builds of KTransformers with USE_NUMA=1 copy the weights to every node.
+    How to fix: no binding of memory (numactl -N without -m, or --interleave=all); a build
+        without USE_NUMA, or twice the memory.
+    Silent when: neither is told, or size and memory are not known.
+    Sources: KTransformers documentation, FAQ on NUMA; numactl(8).
+    """
+    copies = environment(case).get("USE_NUMA", "0") not in ("", "0")
+    if not copies and not is_told(case, "bound_to_node"):
+        raise NotApplicable("the memory of all nodes is used, once")
+    host = case.facts.host
+    have = host.memory_mib.known("host.memory_mib") / 1024
+    need = least_gib(case, matrix)
+    if need * _NODES > have:
+        what = "USE_NUMA=1" if copies else told(case, "bound_to_node").fact
+        yield Fault(
+            f"{model_name(case)} takes at least {need:.0f} GiB, and one of two nodes has "
+            f"{have / _NODES:.0f}",
+            evidence=(Evidence(what), Evidence(f"memory {have:.0f} GiB", host.memory_mib.at)),
+            remedies=(Remedy("let it use the memory of all nodes, and hold the weights once"),),
+        )
+
+
+_NODES = 2  # boards of one processor have no nodes to choose from
+
+
 RULES: tuple[Rule, ...] = (
+    one_node_of_memory,
     layers_go_to_processor,
     each_rank_loads_all,
     windows_loads_through_memory,

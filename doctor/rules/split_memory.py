@@ -202,8 +202,9 @@ def lent_memory(case: Case, matrix: Matrix) -> float:
 
 def lent_share(size: float, matrix: Matrix) -> float:
     """The share of a machine's memory that Metal lends: less of small ones."""
-    is_small = size <= margin(matrix, "metal-small-gib")
-    return margin(matrix, "metal-share-small" if is_small else "metal-share")
+    if size <= margin(matrix, "metal-small-gib"):
+        return margin(matrix, "metal-share-small")
+    return margin(matrix, "metal-share")
 
 
 def layers_asked(case: Case, matrix: Matrix) -> float:
