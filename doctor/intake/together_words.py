@@ -21,7 +21,8 @@ _HANGS = re.compile(
 # Of these a hang says nothing about the devices.
 _ELSEWHERE = re.compile(
     r"\b(?:pip|apt|download\w*|pull\w*|install\w*|build\w*|compil\w+|desktop|boots?|git)\b"
-    r"|\b(?:does|do|did) not (?:hang|freeze)|\bno (?:hang|freeze)",
+    r"|\b(?:does|do|did) not (?:hang|freeze)|\bno (?:hang|freeze)|"
+    r"\bafter (?:\w{1,10} ){0,2}(?:hours?|days?|weeks?|while|time|requests?|steps?|epochs?)\b",
     re.IGNORECASE,
 )
 _ONE_WORKS = re.compile(
