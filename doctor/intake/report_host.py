@@ -284,9 +284,9 @@ def stated_ascend(report: Stated, packages: SortedPackages) -> AscendFacts:
     """The Ascend driver, firmware and toolkit."""
     return AscendFacts(
         driver=_or_package(report.version("npu_driver"), packages, "npu_driver"),
-        firmware=_or_package(UNSTATED, packages, "firmware"),
-        cann=_or_package(UNSTATED, packages, "cann"),
-        nnal=_or_package(UNSTATED, packages, "nnal"),
+        firmware=_or_package(report.version("npu_firmware"), packages, "firmware"),
+        cann=_or_package(report.version("cann"), packages, "cann"),
+        nnal=_or_package(report.version("nnal"), packages, "nnal"),
     )
 
 
