@@ -65,6 +65,7 @@ _GUEST_TYPE = re.compile(
 )
 _CHANGED = re.compile(r"\b(?:fix(?:ed|es)|helps|helped|works?|chang\w{1,3}|to host|was)\b", re.I)
 _NO_DRIVER = ("missing", "absent", "no driver", "not installed", "not loaded", "not there")
+_JETSON = re.compile(r"\bjetson\b", re.IGNORECASE)
 _FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 
 
@@ -122,6 +123,8 @@ def _platform(report: Stated) -> Reading[str]:
         return seen("wsl2", "os")
     if system.text("jetpack") or system.text("l4t") or named:
         return seen("jetson", "os")
+    if _JETSON.search(str(report.raw("gpus"))[:500]):
+        return seen("jetson", "gpus")
     if report.table("container").flag("inside"):
         return seen("container", "container.inside")
     if report.table("cpu").flag("vm"):

@@ -14,7 +14,7 @@ from doctor.rules.engine_features import BACKEND_ARGUMENTS
 from doctor.rules.engine_support import Floor, floors_of
 from doctor.rules.model_facts import argument, environment
 from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, engine, installed
+from doctor.rules.software import Software, engine, installed, software
 
 
 @rule("ENG303", cause="attention-backend-unsupported", severity=Severity.WARNING)
@@ -35,7 +35,10 @@ def kernels_found_but_not_for_card(case: Case, matrix: Matrix) -> Iterator[Fault
         raise NotApplicable("a back end was chosen")
     case.need_vendor("nvidia")
     env = environment(case)
-    uses = applicable(matrix, engine(case, matrix), "uses", settings(case, matrix)[0])
+    found = engine(case, matrix)
+    if matrix.engine(found.name) is None:  # a program of its own, around torch
+        found = software(matrix, "torch", None)
+    uses = applicable(matrix, found, "uses", settings(case, matrix)[0])
     for claim in (match.claim for match in uses):
         part = installed(case, matrix, claim.key)
         if part is not None and not _is_off(claim, env):

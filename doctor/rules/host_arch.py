@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -128,7 +129,8 @@ _NOT_BY_PIP = ("tensorrt", "onnxruntime")
 def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A package that is named beside the engine has no wheel for this processor.
 
-    What: the architecture against those of the wheels of each package's release.
+    What: the architecture against those of the wheels of each package's release; and packages
+        that were looked for and not found, of which no wheel is for it at all.
     Why: pip then looks for the source, which takes hours or fails, or finds nothing.
     How to fix: the release from which there are wheels, an image for the architecture, or a
         build from source.
@@ -140,6 +142,7 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     work = case.workload
     is_built = work is not None and work.building.is_known
     is_inside = bool(case.scope.image.ref) or case.scope.kind in ("container", "image")
+    yield from _of_x86_alone(case, matrix, arch)
     if is_inside or is_built or case.scope.torch.is_known or is_jetson(case, matrix):
         raise NotApplicable("it is known to be there, or comes from elsewhere")
     for package in packages(case):
@@ -154,6 +157,24 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
             continue
         if all(row.archs and arch not in row.archs for row in found.rows):
             yield from _releases_without(case, replace(found, rows=found.rows), arch)
+            return
+
+
+def _of_x86_alone(case: Case, matrix: Matrix, arch: str) -> Iterator[Fault]:
+    """A package that was missed, and that its project makes for x86 alone."""
+    missing = [name.strip().lower().replace("_", "-") for name in case.scope.absent.value or ()]
+    for match in matrix.claims("cpu", "x86-wheels") if arch == "aarch64" else ():
+        name = next((n for n in missing if re.fullmatch(match.claim.key, n)), "")
+        if name:
+            yield Fault(
+                f"{name} has wheels for x86_64 alone, and this host is {arch}",
+                evidence=(
+                    Evidence(f"{name} is absent", case.scope.absent.at),
+                    Evidence(f"host is {arch}", case.facts.host.arch.at),
+                ),
+                remedies=(Remedy(match.claim.remedy or "build it, or do without it"),),
+                sources=match.claim.source,
+            )
             return
 
 

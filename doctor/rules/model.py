@@ -117,6 +117,16 @@ def _by_most_chips(
     return refusing[0] if 2 * len(refusing) > len(answers) else result
 
 
+def _is_script(case: Case) -> bool:
+    return case.workload is None or case.workload.engine in ("torch", "transformers")
+
+
+def _is_taken_as_it_is(case: Case, repo: str) -> bool:
+    """A script around torch may convert what it loads, unless it names the checkpoint itself."""
+    by_name = repo == model_name(case) and case.scope.package("transformers") is not None
+    return by_name or not _is_script(case)
+
+
 def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
     """The method asked for or declared by the checkpoint; else, not for sure, its name's."""
     try:
@@ -130,12 +140,12 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
         if named is not None:
             return _called(case, matrix, named[1].lower()), "name of the model", False
         row = known_model(matrix, model_name(case))
-        # A script around torch may convert what it loads.
-        is_served = work is not None and work.engine not in ("torch", "transformers")
-        is_same = row is not None and _base(row.repo) == _base(model_name(case)) and is_served
+        is_same = row is not None and _base(row.repo) == _base(model_name(case))
+        is_same = is_same and _is_taken_as_it_is(case, row.repo if row else "")
         if row is None or row.quantization not in _PUBLISHED[: 2 if is_same else 1]:
             raise
-        return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
+        is_sure = row.repo == model_name(case) and not _is_script(case)
+        return row.quantization, f"matrix, {row.repo}", is_sure
     if _is_format(case, word):
         return _called(case, matrix, word), at, False
     return word, at, True
