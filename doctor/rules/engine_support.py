@@ -13,6 +13,7 @@ from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.image_facts import is_of_others
+from doctor.rules.libc_floors import of_program
 from doctor.rules.model_facts import model_name
 from doctor.rules.settings import Setting, applicable, holds, settings
 from doctor.rules.software import Software, engine
@@ -113,6 +114,8 @@ def _row(found: Software, version: Version | None) -> Release | None:
 def _minimum_claims(
     matrix: Matrix, found: Software, version: Version | None, setting: Setting
 ) -> Iterator[ClaimMatch]:
+    if matrix.engine(found.name) is None:
+        yield from of_program(matrix, found.name, "capability-program")
     for match in matrix.claims(found.name, "min-capability", version):
         bounded = bool(match.claim.since or match.claim.until)
         # Of a stated release its code is known, which tells more.

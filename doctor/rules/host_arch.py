@@ -142,7 +142,10 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     work = case.workload
     is_built = work is not None and work.building.is_known
     is_inside = bool(case.scope.image.ref) or case.scope.kind in ("container", "image")
-    yield from _of_x86_alone(case, matrix, arch)
+    alone = _of_x86_alone(case, matrix, arch)
+    if alone is not None:
+        yield alone
+        return
     if is_inside or is_built or case.scope.torch.is_known or is_jetson(case, matrix):
         raise NotApplicable("it is known to be there, or comes from elsewhere")
     for package in packages(case):
@@ -160,13 +163,13 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
             return
 
 
-def _of_x86_alone(case: Case, matrix: Matrix, arch: str) -> Iterator[Fault]:
+def _of_x86_alone(case: Case, matrix: Matrix, arch: str) -> Fault | None:
     """A package that was missed, and that its project makes for x86 alone."""
     missing = [name.strip().lower().replace("_", "-") for name in case.scope.absent.value or ()]
     for match in matrix.claims("cpu", "x86-wheels") if arch == "aarch64" else ():
         name = next((n for n in missing if re.fullmatch(match.claim.key, n)), "")
         if name:
-            yield Fault(
+            return Fault(
                 f"{name} has wheels for x86_64 alone, and this host is {arch}",
                 evidence=(
                     Evidence(f"{name} is absent", case.scope.absent.at),
@@ -175,7 +178,7 @@ def _of_x86_alone(case: Case, matrix: Matrix, arch: str) -> Iterator[Fault]:
                 remedies=(Remedy(match.claim.remedy or "build it, or do without it"),),
                 sources=match.claim.source,
             )
-            return
+    return None
 
 
 RULES: tuple[Rule, ...] = (wheels_not_for_architecture, package_not_for_architecture)

@@ -170,6 +170,9 @@ def _rocm_floors(
         if since is not None and found.version is not None and found.version.at_least(since):
             yield found.label, match.claim.value, match.claim.source
     targets = set(filter(None, (_gfx(device, matrix) for device in devices)))
+    for match in matrix.claims("rocm", "gfx-floor"):
+        if match.claim.key in targets:
+            yield match.claim.key, match.claim.value, match.claim.source
     for match in _gfx_rows(matrix, name):
         floor = match.claim.data.get("rocm_min")
         if match.claim.key in targets and floor:
