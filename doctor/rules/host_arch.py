@@ -71,12 +71,12 @@ def _is_before_card(case: Case, matrix: Matrix, row: Release) -> bool:
     """A release for a CUDA that no compiler knew the card in: its owner means a later one."""
     cuda = as_cuda(row.cuda or "")
     return cuda is not None and any(
-        cuda.older_than(first) is True for first in _first_cuda(case, matrix)
+        cuda.older_than(first) is True for first in first_cuda(case, matrix)
     )
 
 
-def _first_cuda(case: Case, matrix: Matrix) -> list[Version]:
-    """For each card the first CUDA version whose compiler knows it, where that is listed."""
+def first_cuda(case: Case, matrix: Matrix) -> list[Version]:
+    """Give for each card the first CUDA version whose compiler knows it, where that is listed."""
     cards = {matrix.capability_of(device) for device in case.nvidia_devices}
     names = [f"sm_{card.major}{card.minor}" for card in cards if card is not None]
     knowing = [
