@@ -121,10 +121,9 @@ def _platform(report: Stated) -> Reading[str]:
     named = platform_of_kernel(system.text("kernel"))
     if system.flag("wsl") or named == "wsl2":
         return seen("wsl2", "os")
-    if system.text("jetpack") or system.text("l4t") or named:
-        return seen("jetson", "os")
-    if _JETSON.search(str(report.raw("gpus"))[:500]):
-        return seen("jetson", "gpus")
+    board = "gpus" if _JETSON.search(str(report.raw("gpus"))[:500]) else ""
+    if board or system.text("jetpack") or system.text("l4t") or named:
+        return seen("jetson", board or "os")
     if report.table("container").flag("inside"):
         return seen("container", "container.inside")
     if report.table("cpu").flag("vm"):
