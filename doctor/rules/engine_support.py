@@ -210,9 +210,10 @@ def card_refused_by_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: nothing is stated; the rules on binaries judge by the code itself.
     Sources: release notes and threads of the engines (rows in the matrix).
     """
+    case.facts.devices.present("devices")
     found = engine(case, matrix)
-    if found.name == "torch" or not case.devices:
-        raise NotApplicable("no device is known, or the rules on binaries judge it")
+    if found.name == "torch":
+        raise NotApplicable("the rules on binaries judge torch")
     for setting in settings(case, matrix):
         for match in applicable(matrix, found, "capability-unsupported", setting):
             device = setting.device

@@ -45,6 +45,8 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
         own_build = bool(case.scope.variants.get(found.name) or case.scope.image.ref)
         if own_build and (claim.value == "variant" or claim.key != "jetson"):
             continue
+        if claim.data.get("of") == "wheels" and not any(map(_BY_PIP.search, case.facts.notes)):
+            continue  # what is installed may be a wheel for this board
         yield Fault(
             f"{found.label} on a Jetson: {claim.text}",
             evidence=(found.evidence, _machine(case, matrix)),
@@ -54,6 +56,9 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
             extrapolated=match.extrapolated,
         )
         return
+
+
+_BY_PIP = re.compile(r"\b(?:pip3?|uv)\s+(?:pip\s+)?(?:install|add)\b", re.IGNORECASE)
 
 
 def _speaks_of_jetson(case: Case, match: ClaimMatch) -> bool:
@@ -93,8 +98,8 @@ def server_image_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
     rows = rows_of(case.scope.image.ref, matrix)
     if not rows or any(r.vendor != "nvidia" or CUDA_BASE in r.repository for r in rows):
         raise NotApplicable("no image of an engine for NVIDIA cards")
-    apart = (m.claim.key for m in matrix.claims(rows[0].engine, "platform"))
-    if "jetson" in apart:
+    apart = (m.claim for m in matrix.claims(rows[0].engine, "platform", None, "jetson"))
+    if any(claim.data.get("of") != "wheels" for claim in apart):
         raise NotApplicable("the engine on a Jetson is stated apart")
     if _OF_JETSON.search(case.scope.image.ref):
         return
