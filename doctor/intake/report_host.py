@@ -23,7 +23,7 @@ from doctor.facts import (
 )
 from doctor.facts.host import DiskSpace
 from doctor.intake.cpu_names import full_name
-from doctor.intake.names import machine_name, os_release, platform_of_kernel
+from doctor.intake.names import machine_name, machine_of_chips, os_release, platform_of_kernel
 from doctor.intake.report_licence import licensed
 from doctor.intake.report_limits import told_limits
 from doctor.intake.report_network import unreachable
@@ -76,10 +76,11 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
     absent = report.strings("absent")
     loaded, lacking = system.strings("modules_loaded"), system.strings("modules_missing")
     listed = tuple(packages.host)
+    chip = machine_of_chips(str(report.raw("cpu")), str(report.raw("gpus"))[:500])
     host = HostFacts(
         os=reading(os_release(system.text("distro"), system.text("version")), "os"),
         kernel=reading(system.text("kernel") or None, "os.kernel"),
-        arch=reading(machine_name(system.text("arch")) or None, "os.arch"),
+        arch=reading(machine_name(system.text("arch") or chip) or None, "os.arch"),
         libc=seen(Libc("glibc", glibc.value), glibc.at) if glibc.is_known else UNSTATED,
         platform=_platform(report),
         l4t=_l4t(system),

@@ -45,6 +45,10 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = beside or engine(case, matrix)
     if not takes_system_cuda(matrix, found.name, found.version):
         raise NotApplicable(f"{found.name} brings its own CUDA libraries")
+    arch = case.facts.host.arch.value or ""
+    of_arch = matrix.claims(found.name, "platform", found.version, arch) if arch else []
+    if any(match.claim.value == "unsupported" for match in of_arch):
+        raise NotApplicable(f"its wheels for {arch} use no card: another rule")
     build = _gpu_build(case, matrix, found)
     toolkits = case.facts.nvidia.toolkits
     if build is None and (found.version is not None or not toolkits.value):

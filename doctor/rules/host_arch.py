@@ -129,8 +129,9 @@ _NOT_BY_PIP = ("tensorrt", "onnxruntime")
 def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A package that is named beside the engine has no wheel for this processor.
 
-    What: the architecture against those of the wheels of each package's release; and packages
-        that were looked for and not found, of which no wheel is for it at all.
+    What: the architecture against those of the wheels of each package's release; packages
+        that were looked for and not found, of which no wheel is for it at all; and images that
+        their project builds for x86 alone.
     Why: pip then looks for the source, which takes hours or fails, or finds nothing.
     How to fix: the release from which there are wheels, an image for the architecture, or a
         build from source.
@@ -142,7 +143,7 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     work = case.workload
     is_built = work is not None and work.building.is_known
     is_inside = bool(case.scope.image.ref) or case.scope.kind in ("container", "image")
-    alone = _of_x86_alone(case, matrix, arch)
+    alone = _of_x86_alone(case, matrix, arch) or _image_of_x86(case, matrix, arch)
     if alone is not None:
         yield alone
         return
@@ -176,6 +177,23 @@ def _of_x86_alone(case: Case, matrix: Matrix, arch: str) -> Fault | None:
                     Evidence(f"host is {arch}", case.facts.host.arch.at),
                 ),
                 remedies=(Remedy(match.claim.remedy or "build it, or do without it"),),
+                sources=match.claim.source,
+            )
+    return None
+
+
+def _image_of_x86(case: Case, matrix: Matrix, arch: str) -> Fault | None:
+    """An image that is built for x86 alone: it is not found, or runs by emulation."""
+    ref = case.scope.image.ref
+    for match in matrix.claims("cpu", "x86-images") if arch == "aarch64" and ref else ():
+        if re.search(match.claim.key, ref):
+            return Fault(
+                f"{ref} is built for x86_64 alone, and this host is {arch}",
+                evidence=(
+                    Evidence(ref, "image"),
+                    Evidence(f"host is {arch}", case.facts.host.arch.at),
+                ),
+                remedies=(Remedy(match.claim.remedy or "build it for this processor"),),
                 sources=match.claim.source,
             )
     return None

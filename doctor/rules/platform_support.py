@@ -41,11 +41,12 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable(f"nothing is stated of {found.name} on a Jetson")
     for match, sure in rows:
         claim = match.claim
-        refused = claim.value == "unsupported" and sure
+        of_wheels = claim.data.get("of") == "wheels"
+        refused = claim.value == "unsupported" and sure and not of_wheels
         own_build = bool(case.scope.variants.get(found.name) or case.scope.image.ref)
         if own_build and (claim.value == "variant" or claim.key != "jetson"):
             continue
-        if claim.data.get("of") == "wheels" and not any(map(_BY_PIP.search, case.facts.notes)):
+        if of_wheels and not any(map(_BY_PIP.search, case.facts.notes)):
             continue  # what is installed may be a wheel for this board
         yield Fault(
             f"{found.label} on a Jetson: {claim.text}",
