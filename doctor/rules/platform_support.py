@@ -41,13 +41,10 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable(f"nothing is stated of {found.name} on a Jetson")
     for match, sure in rows:
         claim = match.claim
-        of_wheels = claim.data.get("of") == "wheels"
-        refused = claim.value == "unsupported" and sure and not of_wheels
+        refused = claim.value == "unsupported" and sure and not claim.data.get("of")
         own_build = bool(case.scope.variants.get(found.name) or case.scope.image.ref)
         if own_build and (claim.value == "variant" or claim.key != "jetson"):
             continue
-        if of_wheels and not any(map(_BY_PIP.search, case.facts.notes)):
-            continue  # what is installed may be a wheel for this board
         yield Fault(
             f"{found.label} on a Jetson: {claim.text}",
             evidence=(found.evidence, _machine(case, matrix)),
@@ -63,8 +60,13 @@ _BY_PIP = re.compile(r"\b(?:pip3?|uv)\s+(?:pip\s+)?(?:install|add)\b", re.IGNORE
 
 
 def _speaks_of_jetson(case: Case, match: ClaimMatch) -> bool:
-    """The Jetson in general, or the JetPack that is here; or a lack of any build for its CPU."""
+    """The Jetson in general, or the JetPack that is here; or a lack of any build for its CPU.
+
+    Of the wheels of the index only where pip is told of: else it may be a wheel for this board.
+    """
     key = match.claim.key
+    if match.claim.data.get("of") == "wheels" and not any(map(_BY_PIP.search, case.facts.notes)):
+        return False
     jetpack = case.facts.host.jetpack.value
     if key == "aarch64":
         return match.claim.value == "unsupported"
