@@ -170,13 +170,8 @@ def _add_system(found: SortedPackages, role: str, name: str, text: str) -> None:
         found.compat = name
 
 
-_OF_FORK = re.compile(r"(\d+(?:\.\d+){1,3})-[a-z][a-z.]+(?:-?\d+)*")  # 0.5.4-ipexllm-20250325
-
-
 def _version(name: str, text: str, table: Stated) -> Version | None:
     parsed = version(text, _WIDTHS.get(name, 3))
-    if parsed is None and (fork := _OF_FORK.fullmatch(text)):
-        parsed = version(fork[1])
     if parsed is None and text:
         table.note(table.at(name), text)
     return parsed

@@ -17,6 +17,8 @@ from doctor.intake.workload import launched_by_image
 _MAX_ITEMS = 200
 _WORDS = frozenset({"quantization", "dtype", "kv_cache_dtype", "attention_backend", "load_format"})
 # Plug-ins of TensorRT-LLM's builder take the number format as their value.
+_MODEL_VARIABLES = ("MODEL_ID", "MODEL_NAME", "MODEL")
+_REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}")
 _PLUGINS = ("gpt_attention_plugin", "gemm_plugin", "bert_attention_plugin")
 _PLUGIN_TYPES = ("float16", "bfloat16", "float32")
 _CONFIG_KEYS = frozenset(
@@ -50,7 +52,7 @@ def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload |
     table = (
         report.table("engine_args") if isinstance(given, dict) or not told else Stated({}, "", [])
     )
-    args = {**told, **_arguments(table)}
+    args = {**_served(report.table("env")), **told, **_arguments(table)}
     model = {key: value for key, value in args.items() if key in _CONFIG_KEYS}
     plan = {k: plain_text(v) for k, v in report.table("engine_plan").data.items()}
     return Workload(
@@ -63,6 +65,12 @@ def stated_workload(report: Stated, packages: tuple[Package, ...]) -> Workload |
         measured=_measured(report.table("measured")),
         plan=seen(plan, "engine_plan", partial=True) if plan else UNSTATED,
     )
+
+
+def _served(env: Stated) -> dict[str, Any]:
+    """The model that an image takes from its environment, as MODEL_ID of TGI and others."""
+    named = (plain_text(env.data.get(name)) for name in _MODEL_VARIABLES)
+    return next(({"model": name} for name in named if _REPOSITORY.fullmatch(name)), {})
 
 
 def _engine_among(packages: tuple[Package, ...]) -> str:

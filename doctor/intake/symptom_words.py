@@ -113,7 +113,8 @@ _SAID = {
     r"cut off)\b|"
     r"\b(?:interrupted|aborted|incomplete|partial) (?:download|pull|clone|copy)\b",
     "not_logged_in": r"\bnot logged in\b(?! (?:as root|to the console))|\bnever logged in\b|"
-    r"\b(?:no|without an?) (?:hf |hugging ?face |access )token\b",
+    r"\b(?:no|without an?) (?:hf |hugging ?face |access |hub |auth )token\b|"
+    r"\b(?:no|without a) token\b(?= (?:is|was|given|set|passed|in the|to the)|$)",
     "no_access": r"\b(?:licen[sc]e|terms|conditions)\b[^;\n]{0,20}\bnot (?:yet )?accepted\b|"
     r"\b(?:has|have|did) not accept(?:ed)? (?:the |its )?(?:licen[sc]e|terms|conditions)\b|"
     r"\baccess\b[^;\n]{0,30}\bnot (?:yet )?(?:granted|approved|requested)\b|"
@@ -122,6 +123,10 @@ _SAID = {
     r"\b(?:open|exposed|reachable|served|listens)\b[^;\n]{0,30}?\b(?:internet|publicly|public)\b|"
     r"\buntrusted (?:models?|checkpoints?|users?|input|files?|weights)\b|"
     r"\b(?:checkpoints?|models?|weights|files)\b[^;\n]{0,20}?\bfrom (?:others|strangers|unknown)\b",
+    "scanned": r"\bCVE-\d{4}-\d{3,7}\b|\bGHSA-\w{4}-\w{4}-\w{4}\b|"
+    r"\bsecurity (?:scan(?:ner|s)?|advisor(?:y|ies)|audit|review|team|bulletins?)\b|"
+    r"\bvulnerabilit(?:y|ies)\b|\bvulnerable\b|\b(?:trivy|grype|snyk|pip-audit|clair)\b|"
+    r"\b(?:image|container|dependency) scan(?:ner|s)?\b|\bscan of (?:the |our )?images?\b",
     "slower_split": rf"\b(?:as slow as|slower than|no faster than|not faster than|same speed as) "
     rf"(?:with |on |using )?{_FEWER}\b|"
     r"\b(?:does not|doesn't|do not|hardly|barely|poorly|badly) scales?\b|"

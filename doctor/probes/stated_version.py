@@ -11,6 +11,12 @@ _NEWER = re.compile(r"(\S{1,40}?)\s*(?:\+|(?:or|and) (?:newer|later|above|higher
 _TOKEN = re.compile(r"(?<![\w.])[vV]?\d{1,18}(?:\.\d{1,18})+[\w.+-]{0,80}")
 _LEADING = re.compile(r"[vV]?\d{1,9}(?![\w.])")
 _PREVIEW = re.compile(r"(.{0,40}?rc\.?\d{1,4})\.(alpha|beta)?\.?(\d{1,9})", re.IGNORECASE)
+# A vendor's mark behind a release, which PEP 440 would set off by "+".
+_MARKED = re.compile(
+    r"([vV]?\d{1,9}(?:\.\d{1,9}){1,3})[-._](?!(?:pre|rc|alpha|beta|dev|nightly|snapshot))"
+    r"([0-9]{0,12}[a-z][\w.+-]{0,60})",
+    re.IGNORECASE,
+)
 _BUILD = re.compile(r"b\d+", re.IGNORECASE)
 
 
@@ -40,7 +46,13 @@ def _in_phrase(text: str) -> Optional[Version]:
     tokens = {match[0].rstrip(".-+") for match in _TOKEN.finditer(text)}
     if not tokens and (leading := _LEADING.match(text)):
         tokens = {leading[0]}
-    return Version.maybe(tokens.pop()) if len(tokens) == 1 else None
+    if len(tokens) != 1:
+        return None
+    token = tokens.pop()
+    found, marked = Version.maybe(token), _MARKED.fullmatch(token)
+    if found or not marked:
+        return found
+    return Version.maybe(f"{marked[1]}+{marked[2]}") or Version.maybe(marked[1])
 
 
 def widened(exact: Version, width: int) -> Version:

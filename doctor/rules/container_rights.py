@@ -37,6 +37,8 @@ def rootless_with_cgroups(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if any(_broken_toolkit(case, matrix)):
         raise NotApplicable("this version of the toolkit is at fault, whatever is set")
     is_told = box.rootless.at == "container" and not box.config.is_known and box.name == "docker"
+    if is_told and any(map(_WORKED.search, case.facts.notes)):
+        raise NotApplicable("the devices are, or were, there inside the container")
     config = {} if is_told else box.config.known("container_engine.config")
     if config.get("nvidia-container-cli.no-cgroups", "false") != "true" and not box.cdi.value:
         yield Fault(
@@ -205,6 +207,11 @@ _NEW_ONE = re.compile(
     r"\b(?:restart\w*|new|fresh|recreat\w{1,5})\b[^.;\n]{0,25}\b(?:pod|container)\b[^.;\n]{0,25}"
     r"\b(?:works?|mends?|fixes|helps?|back|again|solves)\b|"
     r"\bin a (?:new|fresh) (?:container|pod) it works\b",
+    re.IGNORECASE,
+)
+_WORKED = re.compile(
+    r"\bnvidia-smi works\b[^.;\n]{0,20}\b(?:in|inside|within)\b|"
+    r"\bworks?\b[^.;\n]{0,20}\b(?:at first|until)\b",
     re.IGNORECASE,
 )
 _SLEPT = re.compile(r"\b(?:suspend|sleep|hibernat|resume|wake)", re.IGNORECASE)

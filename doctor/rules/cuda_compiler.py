@@ -15,6 +15,8 @@ from doctor.rules.image_facts import image_cuda
 from doctor.rules.software import engine
 
 _DEVELOPMENT = "-devel"  # tags of images that hold the compiler
+# Their kernels are compiled at first use, by the compiler that is here.
+_COMPILES_WHEN_USED = ("deepspeed",)
 _TAKES_WHAT_IS_HERE = ("--no-build-isolation", "setup.py", "use_existing_torch")
 
 
@@ -26,7 +28,8 @@ def compiler_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
         its torch, of the torch that the isolated build fetches.
     Why: torch refuses to build extensions with another major. Wheels need no compiler, so
         there it is a note: harmless until something is compiled. A warning where a report
-        names the two CUDA versions and no card and no driver: that is what it is about.
+        names the two CUDA versions and no card and no driver, for that is what it is about, and
+        beside DeepSpeed, which compiles its kernels at first use.
     How to fix: before building, point CUDA_HOME to a toolkit of torch's major.
     Silent when: a toolkit of torch's major is there, or none at all.
     Sources: torch.utils.cpp_extension, version check of the compiler.
@@ -84,6 +87,8 @@ def _if_built(case: Case, matrix: Matrix) -> Severity | None:
         found = engine(case, matrix)
     except NotApplicable:
         return Severity.INFO
+    if found.name in _COMPILES_WHEN_USED or case.scope.package(*_COMPILES_WHEN_USED):
+        return Severity.WARNING
     has_source_only = any(True for _ in matrix.claims(found.name, "artefact", None, "sdist"))
     return Severity.WARNING if has_source_only and found.version is None else Severity.INFO
 

@@ -91,10 +91,14 @@ def _oldest_branch(matrix: Matrix) -> int:
 
 
 def _level_of_windows_driver(driver: Version, fact: Evidence, matrix: Matrix) -> Level | None:
-    """Windows drivers have no branch table: the newest toolkit whose Windows floor they meet."""
+    """Windows drivers have no branch table: the newest toolkit whose Windows floor they meet.
+
+    Their numbers have two parts, and are not shortened ones.
+    """
     rows = [row for row in matrix.cuda.toolkits if row.min_driver_windows]
     rows.sort(key=lambda row: Version(row.version).low)
-    answers = [(row, driver.at_least(Version(str(row.min_driver_windows)))) for row in rows]
+    exact = Version(driver.text.removesuffix(".*")) if driver.minor is not None else driver
+    answers = [(row, exact.at_least(Version(str(row.min_driver_windows)))) for row in rows]
     met = [row for row, answer in answers if answer]
     if not met:
         return None

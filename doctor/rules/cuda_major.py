@@ -20,6 +20,8 @@ from doctor.rules.source_tree import next_release
 _SUFFIXED = re.compile(r"nvidia-([a-z-]+)-cu(\d{2})")
 # Libraries whose packages carry the major in their name for every major, and that torch needs.
 _TORCH_NEEDS = frozenset({"nccl", "cudnn", "cusparselt", "nvshmem"})
+# Parts of engines that link the CUDA runtime of the major in their name.
+_LINKED_TO_RUNTIME = frozenset({"cutlass-dsl-libs"})
 # Libraries whose SONAME number is the CUDA major; others count by themselves.
 _MAJOR_SONAME = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d{2})(?:\.|$)")
 _TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "torchcodec", "triton")
@@ -72,6 +74,9 @@ def libraries_of_two_majors(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _other_major(case, build, wrong, other)
     elif doubled:
         yield _doubled(case, build, doubled)
+    elif alien := sorted((set(other) & _LINKED_TO_RUNTIME) - own):
+        fault = _other_major(case, build, alien, other)
+        yield replace(fault, severity=Severity.WARNING)
 
 
 def _other_major(case: Case, build: CudaBuild, stems: list[str], majors: dict[str, int]) -> Fault:

@@ -181,6 +181,11 @@ def image_without_cuda(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not takes_system_cuda(matrix, found.name, found.version):
         raise NotApplicable(f"{found.name} brings its own CUDA libraries")
     build = _gpu_build(case, matrix, found)
+    texts = (case.scope.runtime.value or "", *case.facts.notes)
+    said = next(filter(None, map(_HOLDS_NONE.search, texts)), None)
+    if said is not None and not packaged_majors(case, matrix):
+        yield _told_without(found, build, said[0])
+        return
     if build is None or not _BARE.fullmatch(case.scope.image.ref):
         raise NotApplicable("no image that is known to hold no CUDA")
     case.need_vendor("nvidia")
@@ -201,6 +206,24 @@ def image_without_cuda(case: Case, matrix: Matrix) -> Iterator[Fault]:
     )
 
 
+def _told_without(found: Software, build: CudaBuild | None, said: str) -> Fault:
+    wanted = f"those of CUDA {build.cuda.major}" if build is not None else "those of its build"
+    return Fault(
+        f"{found.name} takes CUDA's libraries from the system, and none are said to be there",
+        evidence=(found.evidence, Evidence(said, "notes")),
+        remedies=(Remedy(f"take the variant of the image that holds CUDA, or add {wanted}"),),
+        sources=build.sources if build is not None else (),
+    )
+
+
+# Somebody says that an image or a bundle brings no libraries of CUDA.
+_HOLDS_NONE = re.compile(
+    r"\b(?:image|container|package|bundle|archive|installer|build)\b[^.;\n]{0,30}\b(?:"
+    r"(?:does|did)(?:n't| not) (?:include|hold|contain|have|bring|ship)|has no|holds no|without|"
+    r"lacks|brings no|ships no|comes without)\b(?: the| any)?(?: nvidia)?"
+    r" (?:cuda|cublas|cudnn)\b(?! (?:driver|device|gpu))",
+    re.IGNORECASE,
+)
 # Images of distributions and languages: none of them holds a part of CUDA.
 _BARE = re.compile(
     r"(?:docker\.io/)?(?:library/)?(?:python|ubuntu|debian|rockylinux|almalinux|fedora|"

@@ -21,7 +21,8 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     What: the advisories that the matrix holds, by range of versions; one finding for the
         engine, with the worst severity and the lowest version that is out of all ranges.
-        A warning where the engine is installed or running, or strangers reach it, as is told.
+        A warning where the engine is installed or running, or, as is told, strangers reach it or
+        a scan named it.
     Why: serving engines read untrusted input and often listen on all interfaces.
     How to fix: the version named; until then keep the ports closed to strangers.
     Silent when: the matrix holds none for this version, which does not say that there are
@@ -41,7 +42,7 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
     worst = max((str(c.data.get("severity", "")).lower() for c in claims), key=_weight)
     named = ", ".join(c.key for c in claims[:3])
     yield Fault(
-        severity=Severity.WARNING if _is_here(case, found) or is_told(case, "exposed") else None,
+        severity=Severity.WARNING if _is_urgent(case, found) else None,
         message=f"{len(claims)} advisories about {found.label} as of "
         f"{domain.as_of if domain else ''}{f', worst {worst}' if worst in _WEIGHTS else ''}"
         f": {named}{' ...' if len(claims) > 3 else ''}",
@@ -51,11 +52,12 @@ def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
     )
 
 
-def _is_here(case: Case, found: Software) -> bool:
-    """Tell whether the engine was found on disk or running, not in a report or a plan."""
+def _is_urgent(case: Case, found: Software) -> bool:
+    """Found on disk or running, not in a report or a plan; or told to be reached or flagged."""
     package = case.scope.package(found.name, found.name.replace(".", "-"))
     is_running = case.workload is not None and case.workload.pid is not None
-    return is_running or (package is not None and bool(package.location))
+    is_here = is_running or (package is not None and bool(package.location))
+    return is_here or is_told(case, "exposed", "scanned")
 
 
 def _weight(severity: str) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import partial
 
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.matrix.model import Claim
+from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, Severity, rule
 from doctor.rules.model_facts import environment
 from doctor.rules.settings import possible, settings
@@ -64,6 +66,21 @@ _FORMS = {
 }
 
 
+# A whole value in quotes (env files of Docker and lists of Compose keep them), and quotes of a word
+# processor around an assignment, which systemd and shells take for letters.
+_CURLY = r"[\u201c\u201d\u201e\u2018\u2019]"
+_QUOTED = re.compile(rf"\"[^\"]*\"|'[^']*'|{_CURLY}.*|.*{_CURLY}")
+_TYPOGRAPHIC = re.compile(
+    rf"\b(?:Environment|export [A-Z]\w{{2,40}}|[A-Z][A-Z0-9]{{1,20}}_[A-Z_]{{2,40}})={_CURLY}"
+)
+_LONGEST = 300
+_ON_QUOTES = (
+    "https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html#Environment=",
+    "https://docs.docker.com/compose/how-tos/environment-variables/set-environment-variables/",
+    "https://github.com/ollama/ollama/issues/7892",
+)
+
+
 @rule("ENG501", cause="env-var-malformed", severity=Severity.ERROR)
 def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A variable that must name one folder, or have one form, holds something else.
@@ -76,6 +93,10 @@ def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the variable is not set or names one absolute path.
     Sources: vllm-project/vllm issue 36077; nvcc and torch.utils.cpp_extension.
     """
+    yield from each((partial(_in_quotes, case), partial(_misshapen, case)))
+
+
+def _misshapen(case: Case) -> Iterator[Fault]:
     for name, value in environment(case, needed=True).items():
         form = _FORMS.get(name)
         # Nothing at all is as good as unset, and blanks around it are read over.
@@ -93,6 +114,28 @@ def path_variable_malformed(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 evidence=(Evidence(f"{name}={value}", case.scope.env.at),),
                 remedies=(Remedy("set the one folder", (f"export {name}={shlex.quote(clean)}",)),),
             )
+
+
+def _in_quotes(case: Case) -> Iterator[Fault]:
+    """Quotes that are part of a value, and typographic ones, which no shell and no unit reads."""
+    for name, value in environment(case).items():
+        text = value.strip()
+        if _QUOTED.fullmatch(text) and name not in _SINGLE_PATHS:
+            yield _quotes(f"{name} is {value}", Evidence(f"{name}={value}", case.scope.env.at))
+    for note in case.facts.notes:
+        found = _TYPOGRAPHIC.search(note[:_LONGEST])
+        if found is not None:
+            yield _quotes(f"{found[0]} ... is written", Evidence(note.strip()[:_LONGEST], "notes"))
+
+
+def _quotes(told: str, fact: Evidence) -> Fault:
+    return Fault(
+        f"{told} with quotes that are taken for a part of it",
+        evidence=(fact,),
+        remedies=(Remedy("write it without quotes, or with straight ones around the assignment"),),
+        sources=_ON_QUOTES,
+        severity=Severity.WARNING,
+    )
 
 
 def _is_malformed(value: str, is_file: bool) -> bool:

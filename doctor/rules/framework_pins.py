@@ -29,11 +29,11 @@ COMPANIONS = (
 _AT_LEAST = ("sgl-kernel", "sglang-kernel")
 # Python alone, with nothing compiled against torch: a pin that is not met may well work.
 _PYTHON_ALONE = ("axolotl", "llamafactory", "llmcompressor", "ms-swift", "unsloth", "whisperx")
-_TRIO = ("torch", "torchvision", "torchaudio")
-_PAIRED = ("torchvision", "torchaudio", "torchcodec")
+TRIO = ("torch", "torchvision", "torchaudio")
+_PAIRED = ("torchvision", "torchaudio", "torchcodec", "torchtext")
 
 
-def _labels(version: Version) -> str:
+def label_kind(version: Version) -> str:
     """What a local label says of the build: "cpu", "cu12", "rocm", or "" if nothing."""
     label = version.local
     for kind in ("cpu", "rocm", "xpu"):
@@ -44,7 +44,7 @@ def _labels(version: Version) -> str:
 
 def _is_vendor_build(version: Version) -> bool:
     """A pre-release with a label of its own (NVIDIA's and AMD's images carry such torch builds)."""
-    return version.is_prerelease and bool(version.local) and not _labels(version)
+    return version.is_prerelease and bool(version.local) and not label_kind(version)
 
 
 def _evidence(package: Package) -> Evidence:
@@ -65,7 +65,7 @@ def _applies(case: Case, matrix: Matrix) -> None:
     """Pins are those of the public CUDA and CPU wheels: other vendors build against their own."""
     others = {d.vendor for d in case.devices} - {"nvidia"}
     torch = torch_version(case)
-    if others or (torch is not None and (_labels(torch) == "rocm" or _is_vendor_build(torch))):
+    if others or (torch is not None and (label_kind(torch) == "rocm" or _is_vendor_build(torch))):
         raise NotApplicable("a vendor's own torch build")
     if case.facts.host.platform.value == "jetson" or any(
         cards.is_tegra(device, matrix) for device in case.nvidia_devices
@@ -193,7 +193,7 @@ def _pin_fault(found: Software, unmet: dict[str, tuple[Package, str]]) -> Fault:
 
 @rule("FRM202", cause="torch-pin-mismatch", severity=Severity.ERROR)
 def companion_of_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """torchvision, torchaudio or torchcodec belong to another torch than the one installed.
+    """torchvision, torchaudio, torchcodec or torchtext belong to another torch than is installed.
 
     What: the torch that the companion's release pins against the torch installed; where
         torch is not stated, the torch that torch-npu implies.
@@ -252,44 +252,4 @@ def _companion_fault(found: Software, package: Package, torch: Version, spec: st
     )
 
 
-@rule("FRM203", cause="torch-pin-mismatch", severity=Severity.ERROR)
-def companion_of_other_variant(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """Torch and a companion come from different indexes: one for CPU, one for CUDA or ROCm.
-
-    What: the local labels (+cpu, +cu128, +rocm) of torch, torchvision and torchaudio.
-    Why: version numbers match, so `pip check` is content, but the compiled operators do
-        not load into another variant of libtorch.
-    How to fix: install all of them from one index.
-    Silent when: a label is missing (wheels of the default index carry none), or both are
-        for the same CUDA major.
-    Sources: measured: torch +cpu beside torchvision +cu130 dies with "operator
-        torchvision::nms does not exist"; the PyTorch index layout.
-    """
-    torch = torch_version(case)
-    if torch is None:
-        case.scope.packages.known("packages")
-        raise NotApplicable("no torch in this scope")
-    kind = _labels(torch)
-    for name in _TRIO[1:]:
-        package = case.scope.package(name)
-        other = _labels(package.version) if package and package.version else ""
-        if package is None or not kind or not other or kind == other:
-            continue
-        wanted = shlex.quote(f"torch=={torch.public}")
-        yield Fault(
-            f"torch {torch} and {name} {package.version} are different builds ({kind}, {other})",
-            evidence=(Evidence(f"torch {torch}"), _evidence(package)),
-            remedies=(
-                Remedy(
-                    "install both from the index of one build",
-                    (
-                        f"uv pip install --reinstall {wanted} {name} "
-                        f"--index-url https://download.pytorch.org/whl/{torch.local}",
-                    ),
-                    role="python_env",
-                ),
-            ),
-        )
-
-
-RULES = (torch_pin_unmet, companion_of_other_torch, companion_of_other_variant)
+RULES = (torch_pin_unmet, companion_of_other_torch)

@@ -119,6 +119,8 @@ def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if held is not None and (not by_wheel or _is_in_use(case) or held.location):
         # From an image, a source or the vendor's own packages: it is there.
         raise NotApplicable(f"{found.name} is installed")
+    if case.scope.package("torch-npu", "dlinfer-ascend") or case.facts.ascend.cann.is_known:
+        raise NotApplicable("builds for NPUs come from elsewhere")
     listed = [row for row in found.rows if row.archs]
     arch = architecture(case)
     is_rare = arch not in _COMMON  # what no listed release is for, others are hardly for

@@ -154,7 +154,8 @@ def shared_memory_too_small(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if count == 1 or (count is None and len(case.devices) == 1 and case.facts.devices.is_known):
         raise NotApplicable("one process serves one device")
     is_told = case.workload is not None and case.workload.args.is_known
-    if count is None and (is_told or not size.is_known or computes_on_cpu(case)):
+    by_default = size.partial and len(case.devices) < 2
+    if count is None and (is_told or not size.is_known or by_default or computes_on_cpu(case)):
         raise NotApplicable("nothing tells of several processes")
     have = size.known("scope.shm_mib")
     if have > _DOCKER_DEFAULT_MIB * max(1, (count or 1) // _RANKS_PER_DEFAULT):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.facts import Package
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.matrix.model import Claim
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.software import admits, engine
+from doctor.rules.software import admits, engine, packages
 
 
 @rule("FRM304", cause="abi-mismatch", severity=Severity.WARNING)
@@ -17,7 +18,8 @@ def torch_of_image_replaced(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The torch of an image that builds its own was replaced by a release from the package index.
 
     What: in an image whose torch is a build between releases, whether the torch that is stated
-        is a final release that the engine asks for.
+        is a final release that the engine asks for; where no torch is stated, whether a
+        companion of torch is a release of the package index.
     Why: extensions of such an image (Transformer Engine, Apex, FlashAttention) are compiled
         against its own torch. An installer that follows an engine's pin replaces it; the first
         import of one of them, by transformers or accelerate too, ends in "undefined symbol".
@@ -35,6 +37,10 @@ def torch_of_image_replaced(case: Case, matrix: Matrix) -> Iterator[Fault]:
     pins = {row.pins.get("torch", "") for row in engine(case, matrix).rows}
     if not reading.is_known and _brings_own(pins) and not _is_of_image(case):
         yield _will_be_replaced(case, matrix, rows[0], sorted(pins)[0])
+        return
+    alien = [p for p in packages(case) if p.name in _COMPANIONS and _is_published(p)]
+    if not reading.is_known and alien:
+        yield _beside_alien(alien[0], rows[0], repository)
         return
     version = reading.known("scope.torch").version
     if version.is_prerelease or not version.is_exact:
@@ -73,6 +79,28 @@ def _will_be_replaced(case: Case, matrix: Matrix, claim: Claim, pin: str) -> Fau
     )
 
 
+def _is_published(package: Package) -> bool:
+    """A final release, of which the label names no build of an image."""
+    version = package.version
+    return version is not None and version.is_exact and not version.is_prerelease
+
+
+def _beside_alien(package: Package, claim: Claim, repository: str) -> Fault:
+    told = f"{package.name} {package.version}"
+    return Fault(
+        f"{told} is compiled against a released torch, and {repository} brings a build of its "
+        "own: one of the two does not load beside the other",
+        evidence=(Evidence(told, package.location), Evidence(f"image {repository}")),
+        remedies=(
+            Remedy("build it in the image against the torch that is there"),
+            Remedy("or start from an image without a torch of its own"),
+        ),
+        sources=claim.source,
+    )
+
+
+# Compiled against one torch, from the package index against a released one.
+_COMPANIONS = ("torchaudio", "torchvision", "torchcodec", "torchtext", "xformers")
 _EXACT = re.compile(r"==\d+(?:\.\d+){1,2}(?:\+\w+)?")
 
 RULES: tuple[Rule, ...] = (torch_of_image_replaced,)

@@ -17,7 +17,7 @@ from doctor.rules.software import Software, torch_version
 _SIGNS = re.compile(r"[-_. ]")
 _BUILT_ON = re.compile(
     r"\b(?:built|compiled|made|builds?)\b[^.;,\n]{0,25}\b(?:on|for|under|in|against)\s+(?:an?\s)?"
-    r"(Ubuntu|Debian|Fedora|Rocky|RHEL|CentOS|AlmaLinux)(?:\s[A-Z][\w]{0,12})?\s(\d{1,2}(?:\.\d{1,2})?)",
+    r"(Ubuntu|Debian|Fedora|Rocky|RHEL|CentOS|AlmaLinux)(?:\s[A-Z][\w]{0,12})?[\s-](\d{1,2}(?:\.\d{1,2})?)",
     re.IGNORECASE,
 )
 _MANYLINUX = re.compile(r"manylinux_(\d{1,2})_(\d{1,3})_")

@@ -17,7 +17,8 @@ _NAME = "llama-cpp-python"
 _IDLE = re.compile(
     r"\b(?:gpu|cuda|vram)\b[^.;\n]{0,30}\b(?:not (?:being )?used|not in use|idle|unused|ignored|"
     r"0 ?%|never used)\b|\bnot (?:use|using) the gpu\b|\b(?:runs|only) on (?:the )?cpu\b|"
-    r"\bonly (?:the )?cpu\b",
+    r"\bonly (?:the )?cpu\b|\b(?:card|gpu) is(?: never|n.t| not)(?: being)? used\b|"
+    r"\ball (?:the )?layers (?:are |stay |go )?(?:on|to) (?:the )?cpu\b|\bblas ?= ?0\b",
     re.IGNORECASE,
 )
 _BY_PIP = re.compile(r"\bpip3? install\b[^\n]{0,80}\bllama[-_]cpp[-_]python\b", re.IGNORECASE)
@@ -35,12 +36,12 @@ def pip_built_llama_for_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """Layers are to go to the GPU, it stays idle, and llama-cpp-python came by a plain pip.
 
     What: the command that installed it, the layers asked for, and that the GPU is told not to
-        be used.
+        be used; of a host with a card that is enough.
     Why: the package index has sources alone, which are compiled for the CPU unless CMAKE_ARGS
         ask for more. An extra index with CUDA wheels is passed over while the sources are newer.
     How to fix: CMAKE_ARGS with the CUDA back end, or the index of wheels with --only-binary.
-    Silent when: no command is told or it asks for a GPU build, no layers are asked for, or nobody
-        tells of an idle GPU or of a card beside the bare command.
+    Silent when: a GPU build is asked for, no layers are, or nobody tells of an idle GPU or of a
+        card beside the bare command.
     Sources: README of llama-cpp-python, supported back ends.
     """
     if engine_name(case, matrix) != _NAME or case.scope.variants.get(_NAME):
@@ -54,11 +55,12 @@ def pip_built_llama_for_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     # The bare command as all that is told of the install says as much, on a host with a card.
     is_bare = bool(case.nvidia_devices) and _BARE.fullmatch(command.strip()) is not None
     asks_more = any(map(_GPU_BUILD.search, (*notes, *environment(case))))
-    if command and (idle is not None or is_bare) and not asks_more:
+    is_idle = idle is not None and (command or case.nvidia_devices)
+    if (is_idle or (command and is_bare)) and not asks_more:
         yield Fault(
             "pip compiles llama-cpp-python for the CPU unless it is asked for more",
             evidence=(
-                Evidence(command[:200], "notes"),
+                *((Evidence(command[:200], "notes"),) if command else ()),
                 *((Evidence(idle[0], "notes"),) if idle is not None else ()),
             ),
             remedies=(

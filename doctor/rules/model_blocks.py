@@ -101,7 +101,7 @@ def _widths(case: Case, row: ModelRow | None, config: dict[str, Any]) -> list[tu
     shared = shared or (experts.shared if experts else None)
     dense = width_of(config.get("intermediate_size"))
     dense = dense or ((experts.dense if experts else row.intermediate) if row else None)
-    by_expert = any(argument(case, name)[0] for name in _BY_EXPERT)
+    by_expert = any(_is_asked(name, argument(case, name)[0]) for name in _BY_EXPERT)
     apart = any(argument(case, name)[0] for name in _DENSE_APART)
     named = (
         ("an expert", None if by_expert else width),
@@ -109,3 +109,9 @@ def _widths(case: Case, row: ModelRow | None, config: dict[str, Any]) -> list[tu
         ("the dense part", None if apart or (width and not dense) else dense),
     )
     return [(part, size) for part, size in named if size]
+
+
+def _is_asked(name: str, value: Any) -> bool:
+    """Whether experts are split: a size of one is no split."""
+    unset = ("none", "false", "0", "", *(("1",) if name.endswith("_size") else ()))
+    return str(value).lower() not in unset

@@ -79,12 +79,17 @@ def npu_driver_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
         driver what is mounted (npu-driver-not-mounted judges that).
     Sources: Ascend HDK installation guide.
     """
+    lost = missed(case, _DRIVER_PARTS)
+    if lost and not case.facts.devices.is_known and case.scope.kind not in ("container", "image"):
+        is_ascend(case, matrix)
+        yield _without_driver(lost[0])
+        return
     devices = ascend_devices(case)
     driver = case.facts.ascend.driver
     has_tool = driver.is_known or not case.facts.ascend.smi_error.is_absent
     if case.facts.host.platform.value == "container":
         raise NotApplicable("the driver is the host's: a container has what is mounted")
-    if driver.is_absent or not has_tool or missed(case, _DRIVER_PARTS):
+    if driver.is_absent or not has_tool or lost:
         yield Fault(
             f"{len(devices)} Ascend devices and no NPU driver",
             evidence=(
@@ -95,6 +100,16 @@ def npu_driver_missing(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
     elif not driver.is_known:
         raise MissingFact("ascend.driver", driver.missing or Missing.NOT_STATED, driver.at)
+
+
+def _without_driver(lost: str) -> Fault:
+    """No device is told, and what comes with the driver was looked for and is not there."""
+    return Fault(
+        f"{lost}, which comes with the NPU driver, is not there",
+        evidence=(Evidence(f"{lost} is absent", "absent"),),
+        remedies=(Remedy("install driver and firmware", role="ascend_driver", reboot=True),),
+        severity=Severity.WARNING,
+    )
 
 
 @rule("NPU102", cause="npu-driver-firmware", severity=Severity.ERROR, gate=True)

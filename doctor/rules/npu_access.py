@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
-from doctor.matrix import Matrix
+from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules.decide import missed
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.npu import is_ascend
@@ -19,7 +19,12 @@ from doctor.rules.software import software
 _MANAGER, _DRIVER = "/dev/davinci_manager", "/usr/local/Ascend/driver"
 _BUSY = re.compile(r"-8020\b|device is used", re.IGNORECASE)
 _NO_START = re.compile(r"-8005\b", re.IGNORECASE)
-_CAPABILITIES = re.compile(r"CapEff\s*[:=]\s*(?:0x)?0+\b", re.IGNORECASE)
+_CAPABILITIES = re.compile(
+    r"CapEff\s*[:=]\s*(?:0x)?0+\b|\bcapabilit(?:y|ies)\b[^.;\n]{0,15}\bdrop\w{0,4}[^.;\n]{0,5}\ball\b|"
+    r"--cap-drop[= ]all\b|\b(?:drops?|dropped|without) all (?:linux )?capabilities\b|"
+    r"\ball (?:linux )?capabilities (?:are )?dropped\b",
+    re.IGNORECASE,
+)
 _NOT_IN_GROUP = re.compile(
     r"\bnot (?:a member of|in|part of) (?:the )?(?:group )?HwHiAiUser\b"
     r"|\bnot in HwHiAiUser\b|\bHwHiAiUser\b[^.;]{0,20}\bnot (?:in|a member)",
@@ -80,6 +85,8 @@ def npu_nodes_not_accessible(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _is_closed_to_others(text: str) -> bool:
+    if "crw-rw----" in text:
+        return True
     modes = [match[1] or match[2] for match in _MODE.finditer(text)]
     return any(mode.endswith("0") for mode in modes)
 
@@ -139,13 +146,19 @@ def npu_driver_not_mounted(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     if not mounts.is_known and "--device" not in runtime:
         raise MissingFact("mounts of the container", mounts.missing or Missing.NOT_STATED)
-    found = software(matrix, "vllm-ascend", None)
-    for match in applicable(matrix, found, "container", settings(case, matrix)[0], "device-nodes"):
-        held = (*(mounts.value or ()), runtime)
-        wanted = (*match.claim.data.get("devices", ()), *_driver_folders(match.claim.data))
-        absent = [w for w in wanted if not _is_held(w, held, mounts.is_known)]
+    for match, absent in _not_handed(case, matrix):
         if absent:
             yield _lacking(case, absent, match.claim.source)
+
+
+def _not_handed(case: Case, matrix: Matrix) -> Iterator[tuple[ClaimMatch, list[str]]]:
+    """What the documentation asks for and the container was not given."""
+    mounts = case.scope.mounts
+    held = (*(mounts.value or ()), case.scope.runtime.value or "")
+    found = software(matrix, "vllm-ascend", None)
+    for match in applicable(matrix, found, "container", settings(case, matrix)[0], "device-nodes"):
+        wanted = (*match.claim.data.get("devices", ()), *_driver_folders(match.claim.data))
+        yield match, [w for w in wanted if not _is_held(w, held, mounts.is_known)]
 
 
 def _is_without_npus(runtime: str) -> bool:
@@ -217,7 +230,8 @@ def npu_held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: a device is given to one container at a time; a second start is refused.
     How to fix: stop the other container, or choose another device.
     Silent when: npu-smi answered well. An answer of -8005, which has several reasons, is
-        a warning; so is other work on the device of which somebody tells.
+        a warning; so is other work on the device of which somebody tells, and a container that
+        was given nodes and driver by name and in which npu-smi is told to see none.
     Sources: Ascend/cann-container-image issue 46; DCMI error codes.
     """
     is_ascend(case, matrix)
@@ -227,6 +241,9 @@ def npu_held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
         yield _held_by(told[0].name)
         return
     if error.is_absent:
+        return
+    if not error.is_known and _is_handed_and_unseen(case, matrix):
+        yield _held_by("the container was given all that is asked for, and sees no NPU")
         return
     text = error.known("ascend.smi_error")
     sure = _BUSY.search(text)
@@ -244,6 +261,22 @@ def npu_held_by_another(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             severity=None if sure else Severity.WARNING,
         )
+
+
+def _is_handed_and_unseen(case: Case, matrix: Matrix) -> bool:
+    """A container with nodes, managers and driver by name, in which npu-smi sees nothing."""
+    runtime = case.scope.runtime.value or ""
+    told = any(_UNSEEN.search(text) for text in (runtime, *case.facts.notes))
+    is_handed = "driver" in runtime and "--privileged" not in runtime
+    is_handed = is_handed and re.search(r"--device[= ]/dev/davinci\d", runtime) is not None
+    return told and is_handed and not any(absent for _, absent in _not_handed(case, matrix))
+
+
+_UNSEEN = re.compile(
+    r"\bnpu-smi\b[^.;\n]{0,40}\b(?:does not|doesn't|cannot|can't|fails? to|did not|not)\b"
+    r"[^.;\n]{0,20}\b(?:get|see|find|show|list|detect|initiali[sz]e)\b",
+    re.IGNORECASE,
+)
 
 
 def _held_by(who: str) -> Fault:

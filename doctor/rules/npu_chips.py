@@ -88,6 +88,7 @@ def _chip_fault(found: Software, device: Device, match: ClaimMatch) -> Fault:
         remedies=(Remedy(claim.remedy or "use another release, engine or chip"),),
         sources=claim.source,
         subject=device.id,
+        severity=Severity.WARNING if claim.data.get("level") == "warning" else None,
     )
 
 
@@ -97,7 +98,8 @@ def built_for_other_chip(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
     What: the suffix of the image's tag, the chip of the operator package, the SoC names inside
         libraries, SOC_VERSION and what a package is said to be built for, against the chips of
-        the host.
+        the host. Where none of these is told, the chips of the wheels of the package index, as
+        a warning.
     Why: operators are machine code for one chip: "socversion of bin package does not match".
     How to fix: the image with the suffix of the chip, its operator package, or a build with
         the right SOC_VERSION.
@@ -119,7 +121,25 @@ def built_for_other_chip(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(Remedy(f"use the image or build for {kinds.copy().pop()}"),),
             )
     if not checked:
-        raise MissingFact("chip of the image or operators", Missing.NOT_STATED)
+        yield _of_index(case, matrix, kinds, devices[0])
+
+
+def _of_index(case: Case, matrix: Matrix, kinds: set[str], device: Device) -> Fault:
+    """A stated release of which nothing tells an image or a build: a wheel of the index."""
+    package = case.scope.package("vllm-ascend")
+    is_built = case.workload is not None and case.workload.building.is_known
+    if package is not None and not is_built and not case.scope.image.ref:
+        for match in matrix.claims("vllm-ascend", "index-wheel", package.version):
+            claim = match.claim
+            if kinds.isdisjoint(claim.value.split("|")):
+                return Fault(
+                    f"vllm-ascend {package.version} is stated without an image: {claim.text}",
+                    evidence=(Evidence(label(device), device.name.at),),
+                    remedies=(Remedy("the image with the suffix of the chip, or a build for it"),),
+                    sources=claim.source,
+                    severity=Severity.WARNING,
+                )
+    raise MissingFact("chip of the image or operators", Missing.NOT_STATED)
 
 
 def _built_for(case: Case, matrix: Matrix, mine: frozenset[str]) -> Iterator[tuple[str, str, str]]:

@@ -77,6 +77,7 @@ def _unmet(package: Package, other: Package, spec: str, urgent: bool) -> Fault:
     )
 
 
+_FEW = 4
 _LIBRARIES = ("", "torch", "transformers", "diffusers", "peft")
 
 
@@ -99,8 +100,12 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
     mine = {p for p in needed(case, matrix) | _pinned(case, matrix) | {name} if p}
     if name and is_of_torch(case, matrix, name):
         mine.add("torch")
-    # What is stated beside a script of one's own is what that script imports.
-    is_script = name in _LIBRARIES and not any(p.requires for p in packages(case))
+    # What is stated beside a script of one's own, or a program of which nothing is known here, is
+    # what that script imports.
+    is_unknown = matrix.engine(name) is None
+    is_script = (name in _LIBRARIES or is_unknown) and not any(p.requires for p in packages(case))
+    # Who states a few packages states those that matter.
+    is_short = 0 < len(list(packages(case))) <= _FEW and not any(p.requires for p in packages(case))
     for subject in _subjects(case, matrix, is_script):
         for match in applicable(matrix, subject, "known-bad", setting):
             other = case.scope.package(match.claim.key)
@@ -111,7 +116,7 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 continue
             if admits(match.claim.value, other.version):
                 fault = _known_bad(subject, other, match.claim, match.extrapolated)
-                beside = Severity.WARNING if is_script else Severity.INFO
+                beside = Severity.WARNING if is_script or is_short else Severity.INFO
                 yield fault if subject.name in mine else replace(fault, severity=beside)
         if subject.name == name and subject.version is None:
             yield from _refused_by_all(case, matrix, subject, setting)

@@ -1,4 +1,4 @@
-"""An engine of no stated version, and a Python that few of its releases take."""
+"""Pythons of which few releases were made: new ones, and ones that are not finished."""
 
 from __future__ import annotations
 
@@ -61,4 +61,27 @@ def _takes(matrix: Matrix, row: Release, python: Version) -> bool:
     return not any(lacks_wheel(part, minor) for part in parts)
 
 
-RULES: tuple[Rule, ...] = (python_newer_than_most_releases,)
+@rule("PYE110", cause="python-unsupported", severity=Severity.WARNING)
+def python_not_final(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The Python is an alpha or a beta.
+
+    What: the version of the Python that runs or installs the packages.
+    Why: wheels are built against the final release. Until the first candidate the binary
+        interface may change, so compiled packages fail to load, or none is found.
+    How to fix: an environment with a final release of Python.
+    Silent when: the Python is a final release, or a candidate: its interface is fixed, and
+        Ubuntu 22.04 ships one as its Python 3.11.
+    Sources: PEP 387 and the release schedules of Python (PEP 664 and its like).
+    """
+    python = case.scope.python.known("python").version
+    if not python.is_prerelease or "rc" in python.public:
+        return
+    yield Fault(
+        f"Python {python} is not a final release, for which wheels are built",
+        evidence=(Evidence(f"Python {python}", case.scope.python.at),),
+        remedies=(Remedy("make an environment with a final release of Python"),),
+        sources=("https://peps.python.org/pep-0387/",),
+    )
+
+
+RULES: tuple[Rule, ...] = (python_newer_than_most_releases, python_not_final)

@@ -19,6 +19,11 @@ from doctor.rules.software import admits, software
 _GUIDE = "https://docs.nvidia.com/cuda/wsl-user-guide/"
 # WSL 1 names the build of Windows: "4.4.0-19041-Microsoft". WSL 2 has a kernel of its own.
 _WSL_1 = re.compile(r"4\.4\.0-\d{5}-Microsoft")
+_WINDOWS_10 = re.compile(
+    r"\bwin(?:dows)? ?10\b[^;\n]{0,40}?"
+    r"\b(?:(19\d\d|20\d\d|2[01]H[12])\b(?!-)|(1[5-9]\d{3})(?:\.\d{1,6})?\b)",
+    re.IGNORECASE,
+)
 _PASSED_IN = re.compile(r"/usr/lib/wsl(?:/lib)?(?:/lib(?:cuda|nvidia|dx)\S*)?|/dev/dxg")
 # Without a path it may also be missed inside a container, to which somebody hands it.
 _ITS_LIBRARIES = re.compile(r"lib(?:cuda|nvidia-ml|dxcore)\.so(?:\.1)?")
@@ -28,7 +33,8 @@ _ITS_LIBRARIES = re.compile(r"lib(?:cuda|nvidia-ml|dxcore)\.so(?:\.1)?")
 def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """WSL has no GPU: it is version 1 or too old, or what Windows passes in is not there.
 
-    What: the kernel's name and version, and files of /usr/lib/wsl that were looked for in vain.
+    What: the kernel's name and version, the build of Windows, and files of /usr/lib/wsl that
+        were looked for in vain.
     Why: WSL 1 translates system calls and has no devices; in WSL 2 libcuda and /dev/dxg
         come from the driver of Windows, and are not there without one. Kernels before the one
         named passed GPUs through on preview builds of Windows only.
@@ -37,6 +43,10 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the kernel is that of a current WSL 2 and nobody missed a file.
     Sources: NVIDIA CUDA on WSL user guide; Microsoft's page on CUDA in WSL (row in the matrix).
     """
+    old = next(_old_windows(case, matrix), None)
+    if old is not None:
+        yield old
+        return
     if case.facts.host.platform.known("host.platform") != "wsl2":
         raise NotApplicable("not WSL")
     inside = case.scope.kind in ("container", "image")
@@ -60,6 +70,30 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
         return
     yield from _old_kernel(case, matrix, kernel_series(kernel))
+
+
+def _old_windows(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Docker Desktop or WSL on a Windows 10 of which a build is told that passes no GPU."""
+    host = case.facts.host
+    system = host.os.value
+    runtime = (case.scope.runtime.value or "").lower()
+    linux_inside = _is_desktop(case) or "docker desktop" in runtime or "wsl" in runtime
+    is_windows = system is not None and system.id == "windows" and linux_inside
+    if not is_windows and host.platform.value != "wsl2":
+        return
+    stated = system.pretty if is_windows and system else ""
+    for match in matrix.claims(DRIVER_DOMAIN, "wsl-windows-build"):
+        labels: dict[str, str] = match.claim.data["labels"]
+        for text in (stated, *case.facts.notes):
+            found = _WINDOWS_10.search(text)
+            build = int(labels.get((found[1] or "").upper(), found[2] or 0)) if found else 0
+            if found and 0 < build < int(match.claim.value):
+                yield _fault(
+                    f"this build of Windows 10 ({build}) passes no GPU into WSL 2; builds from "
+                    f"{match.claim.value} (21H2) on do",
+                    Evidence(found[0], host.os.at if text == stated else "notes"),
+                    Remedy("update Windows"),
+                )
 
 
 def _old_kernel(case: Case, matrix: Matrix, kernel: Version | None) -> Iterator[Fault]:
