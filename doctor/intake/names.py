@@ -100,6 +100,14 @@ def machine_name(text: str) -> str:
     return _MACHINES.get(word, word)
 
 
+def machine_of_chips(*texts: str) -> str:
+    """The architecture that the name of an Apple chip tells ("Apple M2 Pro"), "" for any other."""
+    return "arm64" if any(map(_APPLE_CHIP.search, texts)) else ""
+
+
+_APPLE_CHIP = re.compile(r"\bApple M\d\b|\bApple Silicon\b", re.IGNORECASE)
+
+
 def platform_of_kernel(kernel: str) -> str | None:
     """WSL and Jetson, which the kernel's release gives away; None for any other."""
     lowered = kernel.lower()

@@ -23,7 +23,7 @@ from doctor.facts import (
 )
 from doctor.facts.host import DiskSpace
 from doctor.intake.cpu_names import full_name
-from doctor.intake.names import machine_name, os_release, platform_of_kernel
+from doctor.intake.names import machine_name, machine_of_chips, os_release, platform_of_kernel
 from doctor.intake.report_licence import licensed
 from doctor.intake.report_limits import told_limits
 from doctor.intake.report_network import unreachable
@@ -66,6 +66,7 @@ _GUEST_TYPE = re.compile(
 )
 _CHANGED = re.compile(r"\b(?:fix(?:ed|es)|helps|helped|works?|chang\w{1,3}|to host|was)\b", re.I)
 _NO_DRIVER = ("missing", "absent", "no driver", "not installed", "not loaded", "not there")
+_JETSON = re.compile(r"\bjetson\b", re.IGNORECASE)
 _FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 
 
@@ -76,10 +77,11 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
     absent = report.strings("absent")
     loaded, lacking = system.strings("modules_loaded"), system.strings("modules_missing")
     listed = tuple(packages.host)
+    chip = machine_of_chips(str(report.raw("cpu")), str(report.raw("gpus"))[:500])
     host = HostFacts(
         os=reading(os_release(system.text("distro"), system.text("version")), "os"),
         kernel=reading(system.text("kernel") or None, "os.kernel"),
-        arch=reading(machine_name(system.text("arch")) or None, "os.arch"),
+        arch=reading(machine_name(system.text("arch") or chip) or None, "os.arch"),
         libc=seen(Libc("glibc", glibc.value), glibc.at) if glibc.is_known else UNSTATED,
         platform=_platform(report),
         l4t=_l4t(system),
@@ -121,8 +123,9 @@ def _platform(report: Stated) -> Reading[str]:
     named = platform_of_kernel(system.text("kernel"))
     if system.flag("wsl") or named == "wsl2":
         return seen("wsl2", "os")
-    if system.text("jetpack") or system.text("l4t") or named:
-        return seen("jetson", "os")
+    board = "gpus" if _JETSON.search(str(report.raw("gpus"))[:500]) else ""
+    if board or system.text("jetpack") or system.text("l4t") or named:
+        return seen("jetson", board or "os")
     if report.table("container").flag("inside"):
         return seen("container", "container.inside")
     if report.table("cpu").flag("vm"):

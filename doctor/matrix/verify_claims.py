@@ -11,7 +11,8 @@ from doctor.matrix.model import Claim, EngineDomain, Roster
 
 # What a claim may depend on; "package:x" and "arg:x" name a package and an argument.
 _WHEN_TEXT = (
-    "arch attention backend capability cuda driver gpu_class model os python soc variant vendor"
+    "arch attention backend capability card cuda driver gpu_class model os python soc variant "
+    "vendor"
 )
 WHEN_KEYS = frozenset(_WHEN_TEXT.split())
 # Kinds of which several may hold at once for the same key.

@@ -44,7 +44,10 @@ def torch_default_wheel_is_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     version = torch.version
     label = version.local if version else case.scope.variants.get("torch", "")
     is_elsewhere = version is not None and version.is_prerelease  # a nightly, or a vendor's own
-    if known or label or is_elsewhere or is_jetson(case, matrix) or wants_cpu(case):
+    system = case.facts.host.os.value
+    is_mac = system is not None and system.id == "macos"  # one wheel there, which holds Metal
+    elsewhere = is_elsewhere or is_mac or is_jetson(case, matrix)
+    if known or label or elsewhere or wants_cpu(case):
         raise NotApplicable("the build of torch is known or its index is another")
     setting = settings(case, matrix)[0]
     matches = applicable(matrix, torch, "platform", setting)

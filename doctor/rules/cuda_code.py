@@ -19,12 +19,13 @@ from doctor.matrix import Matrix, capability_matches
 from doctor.matrix.model import Release, Variant
 from doctor.rules import cards
 from doctor.rules.builds import holds_no_cuda
+from doctor.rules.code_holders import Holder
 from doctor.rules.cuda_level import level, two_parts
 from doctor.rules.decide import each, need_contents
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.engine_support import is_below_minimum
-from doctor.rules.gpu_code import Holder, holders
+from doctor.rules.gpu_code import holders
 from doctor.rules.installing import install_build
 from doctor.rules.software import software
 from doctor.rules.source_tree import next_release

@@ -43,8 +43,9 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """
     beside = onnxruntime_beside(case, matrix)
     found = beside or engine(case, matrix)
-    if not takes_system_cuda(matrix, found.name, found.version):
-        raise NotApplicable(f"{found.name} brings its own CUDA libraries")
+    own = not takes_system_cuda(matrix, found.name, found.version)
+    if own or _uses_no_card(case, matrix, found):
+        raise NotApplicable(f"{found.name} brings its own CUDA libraries, or uses none here")
     build = _gpu_build(case, matrix, found)
     toolkits = case.facts.nvidia.toolkits
     if build is None and (found.version is not None or not toolkits.value):
@@ -67,6 +68,13 @@ def system_cuda_of_another_major(case: Case, matrix: Matrix) -> Iterator[Fault]:
     have = ", ".join(f"CUDA {version}" for version in here)
     fault = _other_major(build, f"here is {have}", Evidence(f"toolkits: {have}", toolkits.at))
     yield replace(fault, severity=Severity.WARNING) if beside else fault
+
+
+def _uses_no_card(case: Case, matrix: Matrix, found: Software) -> bool:
+    """Its wheels for this processor compute on the CPU, which another rule says."""
+    arch = case.facts.host.arch.value or ""
+    rows = matrix.claims(found.name, "platform", found.version, arch) if arch else []
+    return any(match.claim.value == "unsupported" for match in rows)
 
 
 def _is_other_minor(matrix: Matrix, build: CudaBuild, here: list[Version]) -> bool:

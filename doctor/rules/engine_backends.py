@@ -171,7 +171,7 @@ _OLD_FILE = re.compile(
 def _is_read_by_transformers(case: Case, found: Software) -> bool:
     asked = (argument(case, name)[0] for name in ("quantization", "load_format", "quantize"))
     is_gguf = any(fold(str(word or "")) == "gguf" for word in asked)
-    is_file = model_name(case).lower().endswith(".gguf")
+    is_file = model_name(case).lower().endswith((".gguf", "-gguf"))
     return (is_gguf or is_file) and found.name in ("vllm", "sglang", _READER)
 
 

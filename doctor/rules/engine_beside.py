@@ -15,6 +15,9 @@ from doctor.rules.software import engine_name, installed
 _SCRIPTS = ("torch", "transformers", "diffusers", "peft", "")
 _TRAINERS = ("unsloth", "deepspeed-mii", "exllamav2")
 _QUANTIZERS = ("autoawq", "auto-gptq")
+# What is installed into a program only to be used by it, as nodes of ComfyUI are.
+_NODES = ("tensorrt",)
+_QUANTIZED_NODES = ("nunchaku",)
 
 
 @rule("ENG104", cause="cc-below-engine-minimum", severity=Severity.WARNING)
@@ -22,13 +25,14 @@ def card_below_library(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The GPU's compute capability is below what a library beside a script supports.
 
     What: the capability of every NVIDIA device against the lowest one of the libraries that
-        trainers and servers are written with, where no engine of its own is run.
+        trainers and servers are written with, where no engine of its own is run; beside a
+        program that is not listed, those that are only installed for it to use.
     Why: their kernels are compiled for newer cards only, and the first call fails.
     How to fix: a newer card, or the way without that library.
     Silent when: an engine is run, which is judged by itself, or the library has no such limit.
     Sources: documentation of the libraries (claims in the matrix).
     """
-    yield from _below(case, matrix, _TRAINERS)
+    yield from _below(case, matrix, _TRAINERS, _NODES)
 
 
 @rule("MDL104", cause="quant-unsupported-on-cc", severity=Severity.WARNING)
@@ -42,13 +46,18 @@ def card_below_quantizer(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: an engine is run, which has kernels of its own, or there is no such limit.
     Sources: documentation of the libraries (claims in the matrix).
     """
-    yield from _below(case, matrix, _QUANTIZERS)
+    yield from _below(case, matrix, _QUANTIZERS, _QUANTIZED_NODES)
 
 
-def _below(case: Case, matrix: Matrix, names: tuple[str, ...]) -> Iterator[Fault]:
+def _below(
+    case: Case, matrix: Matrix, names: tuple[str, ...], nodes: tuple[str, ...]
+) -> Iterator[Fault]:
     case.need_vendor("nvidia")
-    if _own_name(case, matrix) not in _SCRIPTS:
-        raise NotApplicable("an engine is run")
+    own = _own_name(case, matrix)
+    if own not in _SCRIPTS:
+        if matrix.engine(own) is not None:
+            raise NotApplicable("an engine is run")
+        names = nodes
     found = [part for name in names if (part := installed(case, matrix, name)) is not None]
     if not found:
         raise NotApplicable("no such library is stated")

@@ -40,6 +40,7 @@ _SWITCHES = {
     "attn_impl": (("flash_attn", "flash_attention_2"), _FLASH),
     **dict.fromkeys(("flash_attention", "use_flash_attention", *_FLASHES), (_TRUE, _FLASH)),
     **dict.fromkeys(("sage_attention", "use_sage_attention"), (_TRUE, "sageattention")),
+    "attention_mode": (("sageattn", "sage", "sageattention"), "sageattention"),
 }
 _BACKEND_VARIABLES = ("VLLM_ATTENTION_BACKEND", "SGLANG_ATTENTION_BACKEND", "ATTENTION")
 

@@ -18,6 +18,7 @@ from doctor.rules.software import Software, admits, engine, installed, shared_pi
 
 _BORROWED = "model-config"  # architectures whose configuration the engine takes from Transformers
 _LOADERS = ("mlx-lm",)
+_EXACT = re.compile(r"==\s*([\d.]+)")
 _PLUGINS = {"vllm-ascend": "vllm"}
 # Class names of transformers; types and names of files are too free to say that one is unknown.
 _CLASS = re.compile(r"[A-Z]\w*For(?:CausalLM|ConditionalGeneration)")
@@ -28,7 +29,7 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The engine release, or the transformers beside it, is older than the model's architecture.
 
     What: the architecture and model_type of the model against the first version that
-        knows it, for the engine and for transformers.
+        knows it, for the engine and for transformers, or the one that the release pins.
     Why: the loader stops with "Transformers does not recognize this architecture" or
         "architectures are not supported".
     How to fix: the first release that knows the model, or newer.
@@ -48,7 +49,20 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
         for subject in (found, *_transformers(case, matrix, found, names), *_loaders(case, matrix))
         for fault in _unknown_models(case, matrix, subject, names)
     ]
+    faults += [] if faults else _of_pinned(case, matrix, found, names)
     yield from faults or _in_no_release(case, matrix, found)
+
+
+def _of_pinned(case: Case, matrix: Matrix, serving: Software, names: list[str]) -> list[Fault]:
+    """The one transformers that a release pins, for a model whose configuration is from there."""
+    pin = _EXACT.fullmatch(shared_pin(serving, "transformers"))
+    borrowed = {fold(m.claim.key) for m in matrix.claims(serving.name, _BORROWED)}
+    is_stated = case.scope.package("transformers") is not None
+    if pin is None or is_stated or not serving.is_settled or borrowed.isdisjoint(map(fold, names)):
+        return []
+    beside = software(matrix, "transformers", Version(pin[1]), f"pin of {serving.label}")
+    found = _unknown_models(case, matrix, beside, names)
+    return [replace(fault, severity=Severity.WARNING) for fault in found]
 
 
 def _registry_of(matrix: Matrix, found: Software) -> Software:

@@ -14,7 +14,7 @@ from doctor.rules.engine_features import BACKEND_ARGUMENTS
 from doctor.rules.engine_support import Floor, floors_of
 from doctor.rules.model_facts import argument, environment
 from doctor.rules.settings import applicable, settings
-from doctor.rules.software import Software, engine, installed
+from doctor.rules.software import Software, engine, installed, software
 
 
 @rule("ENG303", cause="attention-backend-unsupported", severity=Severity.WARNING)
@@ -35,11 +35,15 @@ def kernels_found_but_not_for_card(case: Case, matrix: Matrix) -> Iterator[Fault
         raise NotApplicable("a back end was chosen")
     case.need_vendor("nvidia")
     env = environment(case)
-    uses = applicable(matrix, engine(case, matrix), "uses", settings(case, matrix)[0])
+    found = engine(case, matrix)
+    if matrix.engine(found.name) is None:  # a program of its own, around torch
+        found = software(matrix, "torch", None)
+    uses = applicable(matrix, found, "uses", settings(case, matrix)[0])
     for claim in (match.claim for match in uses):
         part = installed(case, matrix, claim.key)
         if part is not None and not _is_off(claim, env):
             yield from _below(case, matrix, part, claim)
+            yield from _refused(case, matrix, part, claim)
 
 
 def _is_off(claim: Claim, env: dict[str, str]) -> bool:
@@ -55,6 +59,25 @@ def cards_below(
         capability = cards.capability(device, matrix).value
         if floors and capability and all(capability < floor.capability for floor in floors):
             yield device, capability, floors[0]
+
+
+def _refused(case: Case, matrix: Matrix, part: Software, claim: Claim) -> Iterator[Fault]:
+    """Cards, mostly newer ones, of which the matrix says that the package does not serve them."""
+    for setting in settings(case, matrix):
+        for match in applicable(matrix, part, "capability-unsupported", setting):
+            if setting.device is not None:
+                yield Fault(
+                    f"{part.label} is installed and does not serve "
+                    f"{cards.label(setting.device, matrix)}: {match.claim.text}",
+                    evidence=(
+                        cards.evidence(setting.device, matrix),
+                        Evidence(part.label, part.at),
+                    ),
+                    remedies=(Remedy(match.claim.remedy or claim.remedy),),
+                    sources=(*match.claim.source, *claim.source),
+                    subject=setting.device.id,
+                    extrapolated=match.extrapolated,
+                )
 
 
 def _below(case: Case, matrix: Matrix, part: Software, claim: Claim) -> Iterator[Fault]:

@@ -1,7 +1,8 @@
-"""Rules about what an engine release supports: cards, and its own advisories."""
+"""Rules about the cards that an engine release supports."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -12,11 +13,12 @@ from doctor.matrix.model import Release
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.image_facts import is_of_others
-from doctor.rules.serving_told import is_told
+from doctor.rules.libc_floors import of_program
+from doctor.rules.model_facts import model_name
 from doctor.rules.settings import Setting, applicable, holds, settings
 from doctor.rules.software import Software, engine
 
-_WEIGHTS = ("low", "medium", "moderate", "high", "critical")
+_FORMAT = re.compile(r"[-_./](?:awq|gptq|bf16|fp8|nvfp4|mxfp4|w4a16|w8a8)", re.IGNORECASE)
 _CHOICES = ("dtype", "quantization", "kv_cache_dtype", "attention_backend", "tensor_parallel_size",
            "gpu_memory_utilization", "enable_prefix_caching", "enable_chunked_prefill")  # fmt: skip
 
@@ -63,7 +65,7 @@ def _level(case: Case, matrix: Matrix, found: Software, fault: Fault) -> Severit
 
 def _has_choice(case: Case) -> bool:
     args = (case.workload.args.value or {}) if case.workload else {}
-    return any(args.get(name) for name in _CHOICES)
+    return any(args.get(name) for name in _CHOICES) or bool(_FORMAT.search(model_name(case)))
 
 
 def is_below_minimum(case: Case, matrix: Matrix, capability: ComputeCapability) -> bool:
@@ -88,7 +90,10 @@ def floors_of(case: Case, matrix: Matrix, found: Software) -> list[Floor]:
     """Minimum of each version that the engine may be, newest first, where it is known."""
     setting = settings(case, matrix)[0]
     floors = []
-    for version in found.versions or (None,):
+    # A build from between two releases may be as either of them.
+    is_between = found.version is not None and ".dev" in found.version.public
+    near = tuple(Version(row.version) for row in found.rows) if is_between else ()
+    for version in near or found.versions or (None,):
         row = _row(found, version)
         listed = [
             _claim_floor(m, version) for m in _minimum_claims(matrix, found, version, setting)
@@ -109,6 +114,8 @@ def _row(found: Software, version: Version | None) -> Release | None:
 def _minimum_claims(
     matrix: Matrix, found: Software, version: Version | None, setting: Setting
 ) -> Iterator[ClaimMatch]:
+    if matrix.engine(found.name) is None:
+        yield from of_program(matrix, found.name, "capability-program")
     for match in matrix.claims(found.name, "min-capability", version):
         bounded = bool(match.claim.since or match.claim.until)
         # Of a stated release its code is known, which tells more.
@@ -142,7 +149,8 @@ def _below(matrix: Matrix, found: Software, device: Device, floors: list[Floor])
     if not refusing and cards.need_capability(device, matrix):
         return
     some = len(refusing) < len(floors)
-    if some and (found.version is not None or not capability < floors[0].capability):
+    is_told = found.version is not None and ".dev" not in found.version.public
+    if some and (is_told or not capability < floors[0].capability):
         raise found.unknown()
     lowest = floors[0] if some else min(refusing, key=lambda floor: floor.capability)
     since = f" from {_first_refusing(floors, capability)} on" if some else ""
@@ -202,7 +210,7 @@ def card_refused_by_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: nothing is stated; the rules on binaries judge by the code itself.
     Sources: release notes and threads of the engines (rows in the matrix).
     """
-    case.need_vendor("nvidia")
+    case.facts.devices.present("devices")
     found = engine(case, matrix)
     if found.name == "torch":
         raise NotApplicable("the rules on binaries judge torch")
@@ -211,9 +219,10 @@ def card_refused_by_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
             device = setting.device
             if device is None or match.claim.value != "unsupported":
                 continue
+            level = f" ({setting.capability})" if setting.capability else ""
             yield Fault(
-                f"{found.label} does not run on {cards.label(device, matrix)} "
-                f"({setting.capability}): {match.claim.text}",
+                f"{found.label} does not run on {cards.label(device, matrix)}{level}: "
+                f"{match.claim.text}",
                 evidence=(cards.evidence(device, matrix), found.evidence),
                 remedies=(Remedy(match.claim.remedy or f"upgrade {found.name}"),),
                 sources=match.claim.source,
@@ -246,54 +255,4 @@ def release_newer_than_matrix(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-@rule("ENG601", cause="engine-vulnerable", severity=Severity.INFO)
-def published_advisories(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """Security advisories have been published for the installed version.
-
-    What: the advisories that the matrix holds, by range of versions; one finding for the
-        engine, with the worst severity and the lowest version that is out of all ranges.
-        A warning where the engine is installed or running, or, as is told, strangers reach it or
-        a scan named it.
-    Why: serving engines read untrusted input and often listen on all interfaces.
-    How to fix: the version named; until then keep the ports closed to strangers.
-    Silent when: the matrix holds none for this version, which does not say that there are
-        none: it is as old as its date.
-    Sources: advisory records (rows in the matrix).
-    """
-    found = engine(case, matrix)
-    if found.version is None:
-        raise found.unknown()
-    matches = applicable(matrix, found, "advisory", settings(case, matrix)[0])
-    if not matches:
-        return
-    claims = [match.claim for match in matches]
-    fixed = [c.until for c in claims if c.until]
-    domain = matrix.engine(found.name)
-    clear = max(fixed, key=lambda v: Version(v).low) if len(fixed) == len(claims) else ""
-    worst = max((str(c.data.get("severity", "")).lower() for c in claims), key=_weight)
-    named = ", ".join(c.key for c in claims[:3])
-    yield Fault(
-        severity=Severity.WARNING if _is_urgent(case, found) else None,
-        message=f"{len(claims)} advisories about {found.label} as of "
-        f"{domain.as_of if domain else ''}{f', worst {worst}' if worst in _WEIGHTS else ''}"
-        f": {named}{' ...' if len(claims) > 3 else ''}",
-        evidence=(found.evidence,),
-        remedies=(Remedy(f"upgrade to {clear} or newer" if clear else "keep its ports closed"),),
-        sources=tuple(dict.fromkeys(s for c in claims[:3] for s in c.source)),
-    )
-
-
-def _is_urgent(case: Case, found: Software) -> bool:
-    """Found on disk or running, not in a report or a plan; or told to be reached or flagged."""
-    package = case.scope.package(found.name, found.name.replace(".", "-"))
-    is_running = case.workload is not None and case.workload.pid is not None
-    is_here = is_running or (package is not None and bool(package.location))
-    return is_here or is_told(case, "exposed", "scanned")
-
-
-def _weight(severity: str) -> int:
-    return _WEIGHTS.index(severity) if severity in _WEIGHTS else -1
-
-
-RULES = (card_below_minimum, release_newer_than_matrix, card_refused_by_release,
-         published_advisories)  # fmt: skip
+RULES = (card_below_minimum, release_newer_than_matrix, card_refused_by_release)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
@@ -138,12 +139,24 @@ def must_be_built_without_compiler(case: Case, matrix: Matrix) -> Iterator[Fault
     source = covering(matrix, found, "artefact", "sdist")
     if not source or case.scope.image.ref:
         raise NotApplicable(f"{found.name} comes built")
-    if missed(case, _COMPILER) and not wheel_fits(case, matrix):
+    system = case.facts.host.os.value
+    is_windows = system is not None and system.id == "windows"
+    if is_windows and source[0].claim.data.get("ready") == "linux" and _is_installed_here(case):
+        fault = _no_compiler(found, "has ready wheels for Linux alone", "nvcc", source[0])
+        yield replace(fault, severity=Severity.WARNING)
+    elif missed(case, _COMPILER) and not wheel_fits(case, matrix):
         yield _no_compiler(found, "comes as source", "a C++ compiler", source[0])
     elif not missed(case, _NVCC) or case.scope.package(found.name) is None:
         raise NotApplicable("nobody missed a compiler, or no release is named")
     else:
         yield from _no_wheel_here(case, matrix, found)
+
+
+def _is_installed_here(case: Case) -> bool:
+    """Somebody installs it by pip, and tells of no CUDA toolkit that could compile it."""
+    work = case.workload
+    is_told = work is not None and (work.building.is_known or work.plainly.is_known)
+    return is_told and not case.facts.nvidia.toolkits.value
 
 
 def _no_wheel_here(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from doctor.facts import Device, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.matrix.model import Claim
 from doctor.rules.engine import Case, Fault, NotApplicable, Severity, rule
 from doctor.rules.software import engine_name, torch_version
 
@@ -46,8 +47,14 @@ def runs_on_torch(case: Case, matrix: Matrix) -> bool:
     """Tell whether torch drives the devices: a program of its own beside one does so too."""
     name = engine_name(case, matrix)
     program = matrix.engine(name) is None
-    named = program and any(matrix.claims("torch", "program", key=name.lower()))
+    named = program and bool(program_rows(matrix, name))
     return name in TORCH_ENGINES or named or (program and case.scope.torch.is_known)
+
+
+def program_rows(matrix: Matrix, name: str) -> list[Claim]:
+    """What is known of the torch of a program that is no engine of the matrix."""
+    rows = (match.claim for match in matrix.claims("torch", "program"))
+    return [row for row in rows if name.lower() in row.key.split("|")]
 
 
 def computes_on_cpu(case: Case) -> bool:

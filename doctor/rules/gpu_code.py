@@ -8,57 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from doctor.facts import Binary, CodeTarget, ComputeCapability, Coverage, Kernels, Version
+from doctor.facts import Binary, CodeTarget, Kernels, Version
 from doctor.findings import Evidence
 from doctor.matrix import Matrix
 from doctor.matrix.model import Claim, Release, Variant
 from doctor.rules.builds import as_cuda, cuda_of_label, package_build, torch_build
+from doctor.rules.code_holders import Holder
 from doctor.rules.engine import Case, NotApplicable
+from doctor.rules.framework import program_rows
 from doctor.rules.software import Software, engine, shared_pin, software
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A package with GPU code.
-
-    `is_core`: the engine cannot run a model without it. `is_assumed`: the code is that of
-    the default artefact of the version, which a vendor's build of it need not share.
-    """
-
-    name: str
-    kernels: tuple[Kernels, ...]
-    evidence: Evidence
-    is_core: bool = True
-    is_assumed: bool = False
-    version: Version | None = None
-    cuda: Version | None = None
-    sources: tuple[str, ...] = ()
-
-    def count(
-        self, how: Coverage, card: ComputeCapability, tegra: frozenset[ComputeCapability]
-    ) -> int:
-        """Number of containers that `card` runs in that way."""
-        return sum(k.count for k in self.kernels if k.coverage(card, tegra) is how)
-
-    def usable_ptx(
-        self, card: ComputeCapability, tegra: frozenset[ComputeCapability]
-    ) -> tuple[CodeTarget, ...]:
-        """PTX that could be compiled for `card`."""
-        found = (t for k in self.kernels for t in k.targets if t.kind is Coverage.PTX)
-        return tuple(t for t in dict.fromkeys(found) if t.runs_on(card, tegra))
-
-    @property
-    def targets(self) -> str:
-        """All targets, for messages."""
-        names = dict.fromkeys(str(t) for k in self.kernels for t in k.targets)
-        return " ".join(names) or "no GPU code"
+from doctor.rules.stated_code import told
 
 
 def holders(case: Case, matrix: Matrix) -> tuple[Holder, ...]:
     """Everything in the scope that is known to hold GPU code; what was measured comes first."""
-    measured = list(_measured(case, matrix))
+    measured = list(_measured(case, matrix)) or list(told(case, matrix))
     names = {holder.name for holder in measured}
     known = [h for h in _known(case, matrix) if h.name not in names]
     return (*measured, *known)
@@ -124,6 +90,8 @@ def _known(case: Case, matrix: Matrix) -> Iterator[Holder]:
         yield from of_software(case, matrix, found)
         if version is None:
             yield from _pinned_torch(case, matrix, found)
+    elif version is None and "torch" not in case.scope.variants:
+        yield from _torch_of_program(case, matrix, found.name)
 
 
 def _pinned_torch(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:
@@ -137,18 +105,36 @@ def _pinned_torch(case: Case, matrix: Matrix, found: Software) -> Iterator[Holde
     if pin is None or not (found.is_settled and found.is_public_build) or found.beyond:
         return
     brought = software(matrix, "torch", Version(pin[1]), found.at)
-    arch = case.facts.host.arch.value
-    builds = [v for row in brought.rows for v in row.variants if v.cuda and _on(v, arch)]
-    if not brought.is_settled or not builds or not all(v.targets for v in builds):
+    holder = _any_build(case, brought, f"{found.label} brings")
+    if holder is None:
         return
-    targets = dict.fromkeys(t for v in builds for t in v.targets if _is_gpu(t))
-    fact = Evidence(f"{found.label} brings torch {pin[1]}, built for {' '.join(targets)}", found.at)
-    kernels = (Kernels(tuple(map(CodeTarget.parse, targets))),)
-    yield Holder("torch", kernels, fact, is_assumed=True, version=brought.version,
-                 sources=tuple(brought.rows[0].source))  # fmt: skip
+    yield holder
     if case.scope.kind not in ("container", "image"):
         plain = of_software(case, matrix, brought)
         yield from (replace(holder, is_core=False, is_assumed=True) for holder in plain)
+
+
+def _any_build(case: Case, brought: Software, who: str) -> Holder | None:
+    """What all CUDA builds of a torch together hold, where that is known of each."""
+    arch = case.facts.host.arch.value
+    builds = [v for row in brought.rows for v in row.variants if v.cuda and _on(v, arch)]
+    if not brought.is_settled or not builds or not all(v.targets for v in builds):
+        return None
+    targets = dict.fromkeys(t for v in builds for t in v.targets if _is_gpu(t))
+    fact = Evidence(f"{who} {brought.label}, built for {' '.join(targets)}", brought.at)
+    kernels = (Kernels(tuple(map(CodeTarget.parse, targets))),)
+    return Holder("torch", kernels, fact, is_assumed=True, version=brought.version,
+                  sources=tuple(brought.rows[0].source))  # fmt: skip
+
+
+def _torch_of_program(case: Case, matrix: Matrix, name: str) -> Iterator[Holder]:
+    """The torch that a program is known to install by itself: likely the one that is there."""
+    for claim in program_rows(matrix, name):
+        version = Version.maybe(str(claim.data.get("torch", "")))
+        brought = software(matrix, "torch", version, "matrix")
+        holder = _any_build(case, brought, f"{name} installs") if version else None
+        if holder is not None:
+            yield replace(holder, is_core=False, sources=claim.source)
 
 
 def of_software(case: Case, matrix: Matrix, found: Software) -> Iterator[Holder]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -70,12 +71,12 @@ def _is_before_card(case: Case, matrix: Matrix, row: Release) -> bool:
     """A release for a CUDA that no compiler knew the card in: its owner means a later one."""
     cuda = as_cuda(row.cuda or "")
     return cuda is not None and any(
-        cuda.older_than(first) is True for first in _first_cuda(case, matrix)
+        cuda.older_than(first) is True for first in first_cuda(case, matrix)
     )
 
 
-def _first_cuda(case: Case, matrix: Matrix) -> list[Version]:
-    """For each card the first CUDA version whose compiler knows it, where that is listed."""
+def first_cuda(case: Case, matrix: Matrix) -> list[Version]:
+    """Give for each card the first CUDA version whose compiler knows it, where that is listed."""
     cards = {matrix.capability_of(device) for device in case.nvidia_devices}
     names = [f"sm_{card.major}{card.minor}" for card in cards if card is not None]
     knowing = [
@@ -128,7 +129,9 @@ _NOT_BY_PIP = ("tensorrt", "onnxruntime")
 def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A package that is named beside the engine has no wheel for this processor.
 
-    What: the architecture against those of the wheels of each package's release.
+    What: the architecture against those of the wheels of each package's release; packages
+        that were looked for and not found, of which no wheel is for it at all; and images that
+        their project builds for x86 alone.
     Why: pip then looks for the source, which takes hours or fails, or finds nothing.
     How to fix: the release from which there are wheels, an image for the architecture, or a
         build from source.
@@ -140,6 +143,10 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
     work = case.workload
     is_built = work is not None and work.building.is_known
     is_inside = bool(case.scope.image.ref) or case.scope.kind in ("container", "image")
+    alone = _of_x86_alone(case, matrix, arch) or _image_of_x86(case, matrix, arch)
+    if alone is not None:
+        yield alone
+        return
     if is_inside or is_built or case.scope.torch.is_known or is_jetson(case, matrix):
         raise NotApplicable("it is known to be there, or comes from elsewhere")
     for package in packages(case):
@@ -155,6 +162,41 @@ def package_not_for_architecture(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if all(row.archs and arch not in row.archs for row in found.rows):
             yield from _releases_without(case, replace(found, rows=found.rows), arch)
             return
+
+
+def _of_x86_alone(case: Case, matrix: Matrix, arch: str) -> Fault | None:
+    """A package that was missed, and that its project makes for x86 alone."""
+    missing = [name.strip().lower().replace("_", "-") for name in case.scope.absent.value or ()]
+    for match in matrix.claims("cpu", "x86-wheels") if arch == "aarch64" else ():
+        name = next((n for n in missing if re.fullmatch(match.claim.key, n)), "")
+        if name:
+            return Fault(
+                f"{name} has wheels for x86_64 alone, and this host is {arch}",
+                evidence=(
+                    Evidence(f"{name} is absent", case.scope.absent.at),
+                    Evidence(f"host is {arch}", case.facts.host.arch.at),
+                ),
+                remedies=(Remedy(match.claim.remedy or "build it, or do without it"),),
+                sources=match.claim.source,
+            )
+    return None
+
+
+def _image_of_x86(case: Case, matrix: Matrix, arch: str) -> Fault | None:
+    """An image that is built for x86 alone: it is not found, or runs by emulation."""
+    ref = case.scope.image.ref
+    for match in matrix.claims("cpu", "x86-images") if arch == "aarch64" and ref else ():
+        if re.search(match.claim.key, ref):
+            return Fault(
+                f"{ref} is built for x86_64 alone, and this host is {arch}",
+                evidence=(
+                    Evidence(ref, "image"),
+                    Evidence(f"host is {arch}", case.facts.host.arch.at),
+                ),
+                remedies=(Remedy(match.claim.remedy or "build it for this processor"),),
+                sources=match.claim.source,
+            )
+    return None
 
 
 RULES: tuple[Rule, ...] = (wheels_not_for_architecture, package_not_for_architecture)

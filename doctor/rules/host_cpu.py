@@ -44,8 +44,8 @@ def _of_model(case: Case, matrix: Matrix) -> tuple[str, ...]:
         return ()
     name = (cpu.model.value or "")[:200]
     rows = (match.claim.data for match in matrix.claims("cpu", "cpu-model") if name)
-    row = next((r for r in rows if re.search(str(r["name"]), name, re.IGNORECASE)), {})
-    return tuple(map(str, row.get("lacks", ())))
+    meant = [row for row in rows if re.search(str(row["name"]), name, re.IGNORECASE)]
+    return tuple(dict.fromkeys(str(flag) for row in meant for flag in row["lacks"]))
 
 
 def _lacks(case: Case, matrix: Matrix, flags: Iterable[str]) -> list[str]:

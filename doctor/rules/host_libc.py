@@ -22,6 +22,9 @@ from doctor.rules.libc_floors import (
 from doctor.rules.settings import covering
 from doctor.rules.software import Software, engine, packages, software
 
+_FROM_SOURCE = re.compile(
+    r"\b(?:built|compiled) (?:\S{1,30} ){0,3}from (?:the )?source", re.IGNORECASE
+)
 _SYMBOL = re.compile(r"GLIBC_\d\.\d{1,3}(?:\.\d{1,3})?")
 
 
@@ -148,10 +151,17 @@ def _floors(case: Case, matrix: Matrix) -> Iterator[Floor]:
             yield Floor(f"{package.name} {package.version or ''}".strip(), floor, fact)
     main = tuple(_known_software(case, matrix))
     for found in main:
+        if found.name != "torch" and _is_from_source(case):
+            continue  # its own wheel is not what runs
         yield from floors_of_software(case, matrix, found)
         yield from floors_of_program(case, matrix, found)
     yield from _of_others(case, matrix, {found.name for found in main})
     yield from floors_of_notes(case, matrix)
+
+
+def _is_from_source(case: Case) -> bool:
+    words = (case.workload.building.value or "") if case.workload is not None else ""
+    return _FROM_SOURCE.search(words) is not None
 
 
 def _of_others(case: Case, matrix: Matrix, main: set[str]) -> Iterator[Floor]:

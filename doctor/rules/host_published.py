@@ -19,6 +19,7 @@ from doctor.rules.software import Software, engine, packages
 
 _MUSL = re.compile(r"^libc\.musl-|^ld-musl-")
 _MACHINES = "x86_64|aarch64|ppc64le|s390x|armv7l"
+_COMMON = ("x86_64", "aarch64")
 _WHEEL_ARCH = re.compile(rf"(?:linux|manylinux\w*|musllinux\w*)_({_MACHINES})$")
 
 
@@ -121,9 +122,10 @@ def _not_published(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if case.scope.package("torch-npu", "dlinfer-ascend") or case.facts.ascend.cann.is_known:
         raise NotApplicable("builds for NPUs come from elsewhere")
     listed = [row for row in found.rows if row.archs]
-    if not listed or len(listed) < len(found.rows):
-        raise NotApplicable(f"no architectures are listed for {found.label}")
     arch = architecture(case)
+    is_rare = arch not in _COMMON  # what no listed release is for, others are hardly for
+    if not listed or (len(listed) < len(found.rows) and not is_rare):
+        raise NotApplicable(f"no architectures are listed for {found.label}")
     if any(arch in row.archs for row in listed):
         return
     is_board = case.facts.host.platform.value == "jetson"

@@ -32,6 +32,7 @@ _INT4 = re.compile(r"w4a16|awq|gptq|int4|4[-_]?bit", re.IGNORECASE)
 _NAMED = re.compile(
     r"[-_. ](awq|gptq|fp8|nvfp4|fp4|mxfp4|gguf|w8a8|w4a16)(?=$|[-_. ])", re.IGNORECASE
 )
+_SVDQ = re.compile(r"\bsvdq[-_](int4|fp4)", re.IGNORECASE)  # as Nunchaku's files are called
 _INT8 = re.compile(r"[-_. ]w8a8(?=$|[-_. ])", re.IGNORECASE)
 # Words in names of repositories for formats that engines know by another name.
 _METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4",
@@ -39,6 +40,8 @@ _METHOD_OF_WORD = {"fp4": "modelopt_fp4", "nvfp4": "modelopt_fp4",
 _BLOCKS = ("fp8_block", "fp8_block_scales")  # what engines call one scale for a square block
 _SERVED = ("supported", "experimental")  # chips, by the matrix
 _PUBLISHED = ("mxfp4", "fp8")  # formats in which models are first published
+# Scripts around torch may convert what they load; the other has its weights in a file of its own.
+_CONVERTING = ("torch", "transformers", "ktransformers")
 _ALLOWED = "allow_deprecated_quantization"
 _METHOD = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 
@@ -81,7 +84,7 @@ def quantization_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         or where the card is merely not among those that are listed for it.
     Sources: get_min_capability and method registries of the releases (rows in the matrix).
     """
-    method, at, is_sure = _method(case, matrix)
+    method, at, is_sure = _loaded(case) or _method(case, matrix)
     names = [method, *_schemes(case, matrix, method)]
 
     def decide(found: Software, setting: Setting) -> Iterator[Fault]:
@@ -117,6 +120,22 @@ def _by_most_chips(
     return refusing[0] if 2 * len(refusing) > len(answers) else result
 
 
+def _loaded(case: Case) -> tuple[str, str, bool] | None:
+    """The method by which bitsandbytes shrinks weights while they are loaded."""
+    value, at = argument(case, "load_in_8bit")
+    return ("int8", at, True) if str(value).lower() == "true" else None
+
+
+def _is_script(case: Case) -> bool:
+    return case.workload is None or case.workload.engine in _CONVERTING
+
+
+def _is_taken_as_it_is(case: Case, repo: str) -> bool:
+    """A script around torch may convert what it loads, unless it names the checkpoint itself."""
+    by_name = repo == model_name(case) and case.scope.package("transformers") is not None
+    return by_name or not _is_script(case)
+
+
 def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
     """The method asked for or declared by the checkpoint; else, not for sure, its name's."""
     try:
@@ -126,16 +145,19 @@ def _method(case: Case, matrix: Matrix) -> tuple[str, str, bool]:
         declared = quantization_of(work.model.value or {}) if work else ""
         if work is not None and declared:
             return fold(declared), work.model.at, True
+        diffused = _SVDQ.search(model_name(case))
+        if diffused is not None:
+            return diffused[1].lower(), "name of the model", False
         named = _NAMED.search(model_name(case))
         if named is not None:
             return _called(case, matrix, named[1].lower()), "name of the model", False
         row = known_model(matrix, model_name(case))
-        # A script around torch may convert what it loads.
-        is_served = work is not None and work.engine not in ("torch", "transformers")
-        is_same = row is not None and _base(row.repo) == _base(model_name(case)) and is_served
+        is_same = row is not None and _base(row.repo) == _base(model_name(case))
+        is_same = is_same and _is_taken_as_it_is(case, row.repo if row else "")
         if row is None or row.quantization not in _PUBLISHED[: 2 if is_same else 1]:
             raise
-        return row.quantization, f"matrix, {row.repo}", row.repo == model_name(case)
+        is_sure = row.repo == model_name(case) and not _is_script(case)
+        return row.quantization, f"matrix, {row.repo}", is_sure
     if _is_format(case, word):
         return _called(case, matrix, word), at, False
     return word, at, True

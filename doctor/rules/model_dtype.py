@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,8 @@ _DTYPES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "fl
            "float8": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "fp8_e4m3": "fp8",
            "fp8_e5m2": "fp8", "e4m3": "fp8"}  # fmt: skip
 
+_NAMED = "the name of the model says it"
+_BF16 = re.compile(r"(?:^|[-_.])bf16(?=$|[-_.])", re.IGNORECASE)
 _SWITCHES = {"bf16": "training in bfloat16", "fp8": "training in fp8", "tf32": "tf32"}
 _ON = ("true", "hybrid", "e4m3")
 
@@ -93,14 +96,19 @@ def checkpoint_dtype_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if fault is not None:
             seen = (*fault.evidence, Evidence(f"model in {dtype}", at))
             fix = (Remedy("use float16: --dtype float16"), *fault.remedies)
-            severity = _severity(case, fault, all(sure for _, sure in kept))
+            is_sure = all(sure for _, sure in kept) or at == _NAMED
+            severity = _severity(case, fault, is_sure)
             yield replace(fault, evidence=seen, remedies=fix, severity=severity)
 
     yield from judged(case, matrix, decide, engine(case, matrix))
 
 
+def _is_named_so(case: Case) -> bool:
+    return _BF16.search(model_name(case).rpartition("/")[2]) is not None
+
+
 def _severity(case: Case, fault: Fault, is_sure: bool) -> Severity | None:
-    """A note if only some releases keep it, a warning where more arguments may have been given."""
+    """A note where it is not sure, a warning where more arguments may have been given."""
     if not is_sure:
         return Severity.INFO
     work = case.workload
@@ -117,6 +125,8 @@ def _of_checkpoint(case: Case, matrix: Matrix) -> tuple[str, str]:
     work = case.workload
     config = (work.model.value or {}) if work is not None else {}
     stated = str(config.get("torch_dtype") or config.get("dtype") or "").removeprefix("torch.")
+    if _is_named_so(case):
+        return "bfloat16", _NAMED
     row = known_model(matrix, model_name(case))
     if stated and work is not None:
         return _DTYPES.get(stated, stated), work.model.at

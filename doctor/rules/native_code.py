@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from doctor.facts import Missing, MissingFact, Version
-from doctor.findings import Remedy
+from doctor.findings import Evidence, Remedy
 from doctor.matrix import ClaimMatch, Matrix
 from doctor.rules import cards
-from doctor.rules.builds import local_build
+from doctor.rules.builds import CudaBuild, local_build
 from doctor.rules.cuda_level import Load, level, relation, two_parts
 from doctor.rules.driver_choice import install_branch
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.release_builds import toolkit_build
+from doctor.rules.release_builds import stated_build, toolkit_build
 from doctor.rules.settings import Setting, applicable, settings
 from doctor.rules.software import Software, engine
 
@@ -72,8 +72,8 @@ def _newer(
 def compiled_by_newer_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """What was compiled on this host is of a newer CUDA than the driver offers.
 
-    What: the toolkit that compiles, where somebody says that the program was built here or
-        tells of nothing else with CUDA, against the CUDA that the driver offers.
+    What: the toolkit that compiles, where somebody says that the program was built here or with
+        it, or tells of nothing else with CUDA, against the CUDA that the driver offers.
     Why: within a major only machine code runs on an older driver. Builds that name no card,
         or another one, leave the rest to PTX, which the driver must compile: "the provided
         PTX was compiled with an unsupported toolchain" (CUDA 222).
@@ -82,7 +82,8 @@ def compiled_by_newer_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: nothing was compiled here, or the driver offers that CUDA.
     Sources: CUDA Compatibility guide, limits of minor-version compatibility.
     """
-    build = local_build(case) or toolkit_build(case)
+    build = local_build(case) or stated_build(case) or toolkit_build(case)
+    build = build or _of_jit(case, matrix)
     if build is None:
         raise NotApplicable("nothing is said to be compiled here")
     offered = level(case, matrix)
@@ -101,6 +102,16 @@ def compiled_by_newer_toolkit(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             sources=offered.sources,
         )
+
+
+def _of_jit(case: Case, matrix: Matrix) -> CudaBuild | None:
+    """What a program compiles by the toolkit while it runs."""
+    found, toolkits = engine(case, matrix), case.facts.nvidia.toolkits
+    versions = [t.version for t in toolkits.value or () if t.version is not None]
+    if len(versions) != 1 or not any(matrix.claims(found.name, "jit-toolkit", found.version)):
+        return None
+    fact = Evidence(f"CUDA toolkit {versions[0]}", toolkits.at)
+    return CudaBuild(found.label, None, versions[0], fact, assumed=True, several=True)
 
 
 RULES: tuple[Rule, ...] = (ptx_of_build_newer_than_driver, compiled_by_newer_toolkit)

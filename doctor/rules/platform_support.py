@@ -41,7 +41,7 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable(f"nothing is stated of {found.name} on a Jetson")
     for match, sure in rows:
         claim = match.claim
-        refused = claim.value == "unsupported" and sure
+        refused = claim.value == "unsupported" and sure and not claim.data.get("of")
         own_build = bool(case.scope.variants.get(found.name) or case.scope.image.ref)
         if own_build and (claim.value == "variant" or claim.key != "jetson"):
             continue
@@ -56,9 +56,17 @@ def engine_not_made_for_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
 
 
+_BY_PIP = re.compile(r"\b(?:pip3?|uv)\s+(?:pip\s+)?(?:install|add)\b", re.IGNORECASE)
+
+
 def _speaks_of_jetson(case: Case, match: ClaimMatch) -> bool:
-    """The Jetson in general, or the JetPack that is here; or a lack of any build for its CPU."""
+    """The Jetson in general, or the JetPack that is here; or a lack of any build for its CPU.
+
+    Of the wheels of the index only where pip is told of: else it may be a wheel for this board.
+    """
     key = match.claim.key
+    if match.claim.data.get("of") == "wheels" and not any(map(_BY_PIP.search, case.facts.notes)):
+        return False
     jetpack = case.facts.host.jetpack.value
     if key == "aarch64":
         return match.claim.value == "unsupported"
@@ -93,8 +101,8 @@ def server_image_on_jetson(case: Case, matrix: Matrix) -> Iterator[Fault]:
     rows = rows_of(case.scope.image.ref, matrix)
     if not rows or any(r.vendor != "nvidia" or CUDA_BASE in r.repository for r in rows):
         raise NotApplicable("no image of an engine for NVIDIA cards")
-    apart = (m.claim.key for m in matrix.claims(rows[0].engine, "platform"))
-    if "jetson" in apart:
+    apart = (m.claim for m in matrix.claims(rows[0].engine, "platform", None, "jetson"))
+    if any(claim.data.get("of") != "wheels" for claim in apart):
         raise NotApplicable("the engine on a Jetson is stated apart")
     if _OF_JETSON.search(case.scope.image.ref):
         return

@@ -10,7 +10,7 @@ from doctor.matrix import Matrix
 from doctor.rules.driver_choice import family, package_commands
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.host_libc import distribution
-from doctor.rules.python_toolchain import toolkits
+from doctor.rules.python_toolchain import compiles_at_start, toolkits
 from doctor.rules.software import engine
 
 _COMPILERS = ("gcc", "g++", "gcc-c++")
@@ -104,8 +104,9 @@ def _older(case: Case, major: int) -> Remedy:
 def image_without_nvcc(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """CUDA code is compiled in an image that holds no compiler for it.
 
-    What: the tag of the image against the kinds of images that have no nvcc, where somebody
-        tells of a build.
+    What: the tag of the image, or of the one it is made from as is told, against the kinds of
+        images that have no nvcc, where somebody tells of a build or FlashInfer is there without
+        its compiled kernels.
     Why: images for running are made small: "CUDA_HOME environment variable is not set", "nvcc
         was not found".
     How to fix: the image's kind for development, at least for the stage that builds; or a
@@ -114,23 +115,37 @@ def image_without_nvcc(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: overview of the images (claims in the matrix).
     """
     words = (case.workload.building.value or "") if case.workload is not None else ""
-    if not words or not _is_cuda_code(case, matrix, words):
+    is_built = bool(words) and _is_cuda_code(case, matrix, words)
+    if not is_built and not compiles_at_start(case):
         raise NotApplicable("no CUDA code is compiled here")
     if case.facts.nvidia.toolkits.value:
         raise NotApplicable("a toolkit is told of")
-    repository, _, tag = case.scope.image.ref.partition("@")[0].rpartition(":")
+    what = words[:120] if is_built else "FlashInfer without its compiled kernels"
     for match in matrix.claims("torch", "image-without-nvcc"):
         claim = match.claim
-        same = repository == claim.key or repository.endswith(f"/{claim.key}")
-        if same and set(claim.value.split("|")) & set(re.split(r"[-_.]", tag)):
+        ref = next((r for r in _images(case, claim.key) if _is_for_running(r, claim.value)), "")
+        if ref:
             yield Fault(
-                f"{case.scope.image.ref} has no nvcc, and CUDA code is compiled in it: "
-                f"{claim.text}",
-                evidence=(Evidence(case.scope.image.ref, "image"), Evidence(words[:120], "notes")),
+                f"{ref} has no nvcc, and CUDA code is compiled in it: {claim.text}",
+                evidence=(Evidence(ref, "image"), Evidence(what, "notes")),
                 remedies=(Remedy("build in the image whose tag has devel in that place"),),
                 sources=claim.source,
             )
             return
+
+
+def _images(case: Case, repository: str) -> Iterator[str]:
+    """The image, and those of this repository that the notes name, as what it is made from."""
+    ref = case.scope.image.ref.partition("@")[0]
+    if ref.rpartition(":")[0].endswith(repository):
+        yield ref
+    named = re.compile(rf"(?<![\w.-]){re.escape(repository)}:[\w.-]{{3,80}}")
+    told = (*case.facts.notes, case.scope.runtime.value or "")
+    yield from (found for text in told for found in named.findall(text))
+
+
+def _is_for_running(ref: str, kinds: str) -> bool:
+    return bool(set(kinds.split("|")) & set(re.split(r"[-_.]", ref.rpartition(":")[2])))
 
 
 def _is_cuda_code(case: Case, matrix: Matrix, words: str) -> bool:

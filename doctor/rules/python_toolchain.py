@@ -177,7 +177,7 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     is_built = case.workload is not None and case.workload.building.is_known
     is_compiled = bool(applicable(matrix, found, "toolkit", settings(case, matrix)[0]))
-    if not is_built and not is_compiled and not _compiles_at_start(case):
+    if not is_built and not is_compiled and not compiles_at_start(case):
         raise NotApplicable("it is not compiled where it runs")
     known, compiler, sources = _compiled(case, matrix)
     for capability, fact, subject in _wanted_targets(case, matrix):
@@ -192,8 +192,8 @@ def toolkit_does_not_know_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
             )
 
 
-def _compiles_at_start(case: Case) -> bool:
-    """FlashInfer is stated by itself, without the packages of its compiled kernels."""
+def compiles_at_start(case: Case) -> bool:
+    """Tell whether FlashInfer is stated by itself, without the packages of its compiled kernels."""
     parts = ("flashinfer-jit-cache", "flashinfer-cubin")
     stated = case.scope.package("flashinfer-python") is not None
     return stated and case.scope.package(*parts) is None

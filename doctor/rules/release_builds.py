@@ -80,6 +80,12 @@ def toolkit_build(case: Case) -> CudaBuild | None:
     return CudaBuild(what, None, found[0], fact, assumed=True, several=True)
 
 
+def stated_build(case: Case) -> CudaBuild | None:
+    """The CUDA that the engine itself is said to be built with."""
+    name = case.workload.engine if case.workload is not None else ""
+    return next((build for build in _by_statement(case) if build.package == name), None)
+
+
 def _by_name(case: Case) -> Iterator[CudaBuild]:
     for package in case.scope.packages.value or ():
         match = _NAMED.search(package.name) or _LOCAL.search(str(package.version or ""))

@@ -44,10 +44,7 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if build.hip.is_absent or build.cuda.is_known or label.startswith(("cu1", "cpu")):
         yield Fault(
             f"torch {build.version} has no HIP, and the GPUs here are AMD's",
-            evidence=(
-                Evidence(f"torch {build.version}", case.scope.torch.at),
-                Evidence(devices[0].name.value or devices[0].id, devices[0].name.at),
-            ),
+            (Evidence(f"torch {build.version}", case.scope.torch.at), _card(devices)),
             remedies=(
                 Remedy(
                     "install torch from the ROCm index",
@@ -58,6 +55,11 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
     elif not build.hip.is_known and not label.startswith("rocm"):
         raise MissingFact("torch.hip", build.hip.missing or Missing.NOT_STATED)
+
+
+def _card(devices: tuple[Device, ...]) -> Evidence:
+    """The first GPU, by the name under which it was read."""
+    return Evidence(devices[0].name.value or devices[0].id, devices[0].name.at)
 
 
 @rule("CUD902", cause="rocm-mismatch", severity=Severity.ERROR)
@@ -170,6 +172,8 @@ def _rocm_floors(
         if since is not None and found.version is not None and found.version.at_least(since):
             yield found.label, match.claim.value, match.claim.source
     targets = set(filter(None, (_gfx(device, matrix) for device in devices)))
+    of_targets = (m.claim for m in matrix.claims("rocm", "gfx-floor") if m.claim.key in targets)
+    yield from ((claim.key, claim.value, claim.source) for claim in of_targets)
     for match in _gfx_rows(matrix, name):
         floor = match.claim.data.get("rocm_min")
         if match.claim.key in targets and floor:
@@ -269,10 +273,7 @@ def amd_nodes_not_open_to_user(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if nodes.missing is Missing.NOT_PERMITTED:
         yield Fault(
             f"this user may not open {nodes.at}",
-            evidence=(
-                Evidence("no access", nodes.at),
-                Evidence(devices[0].name.value or devices[0].id, devices[0].name.at),
-            ),
+            (Evidence("no access", nodes.at), _card(devices)),
             remedies=(
                 Remedy(
                     "join the group that owns the nodes, and log in again",

@@ -34,27 +34,32 @@ def rocblas_without_target(case: Case, matrix: Matrix) -> Iterator[Fault]:
     found = engine(case, matrix)
     if amd_cards.held(case, matrix, found, False).targets:
         raise NotApplicable("the targets of the build are known: another rule")
-    claim = _targets(case, matrix, found.name)
-    listed = claim.value.split("|")
+    claims = _targets(case, matrix, found.name)
     seen = [(device, amd_cards.target(device, matrix)) for device in devices]
-    if any(fact.fact in listed for _, fact in seen) or _posed(case) in listed:
+    runs = {fact.fact for _, fact in seen} | {_posed(case)}
+    lacking = [claim for claim in claims if not runs & set(claim.value.split("|"))]
+    if 2 * len(lacking) <= len(claims):
         return
     device, fact = seen[0]
     rocm = case.facts.rocm.version
+    which = f"of ROCm {rocm.value}" if rocm.value else "of most ROCm releases"
     yield Fault(
-        f"rocBLAS of ROCm {rocm.value} is not built for {fact.fact}",
-        evidence=(fact, Evidence(f"ROCm {rocm.value}", rocm.at)),
+        f"rocBLAS {which} is not built for {fact.fact}",
+        evidence=(fact, Evidence(f"ROCm {rocm.value or 'of any release'}", rocm.at)),
         remedies=(
             Remedy("a ROCm release whose rocBLAS has the target, or rocBLAS built for it"),
-            *_relative(matrix, fact.fact, listed),
+            *_relative(matrix, fact.fact, lacking[0].value.split("|")),
         ),
-        sources=claim.source,
+        sources=lacking[0].source,
         subject=device.id,
     )
 
 
-def _targets(case: Case, matrix: Matrix, name: str) -> Claim:
-    """The list of the ROCm release that is here; raises where none counts for the program."""
+def _targets(case: Case, matrix: Matrix, name: str) -> list[Claim]:
+    """The list of the ROCm release that is here; those of all where the library itself is meant.
+
+    Raises where none counts for the program.
+    """
     rows = [m.claim for m in matrix.claims("rocm", "rocblas-gfx", None)]
     if not any(name in row.data.get("programs", ()) for row in rows):
         raise NotApplicable(f"{name} is not known to load rocBLAS from the system")
@@ -62,13 +67,20 @@ def _targets(case: Case, matrix: Matrix, name: str) -> Claim:
     if "vulkan" in variant or variant == "cpu":
         raise NotApplicable(f"a build for {variant}")
     system = case.facts.host.os.value
+    if system is not None and system.id in rows[0].data.get("own_builds", ()):
+        raise NotApplicable(f"{system.id} builds ROCm for targets of its own choice")
+    if not case.facts.rocm.version.is_known and name in _ITSELF:
+        return rows
     rocm = case.facts.rocm.version.known("rocm.version")
+    line = str(rocm).removesuffix(".*")  # 6.4.* is not what ends before 6.4
     claims = [m.claim for m in matrix.claims("rocm", "rocblas-gfx", rocm)]
+    claims = [claim for claim in claims if str(claim.until) != line]
     if not claims:
         raise MissingFact(f"targets of rocBLAS in ROCm {rocm}", Missing.NOT_STATED)
-    if system is not None and system.id in claims[0].data.get("own_builds", ()):
-        raise NotApplicable(f"{system.id} builds ROCm for targets of its own choice")
-    return claims[0]
+    return claims[:1]
+
+
+_ITSELF = ("rocm", "rocblas", "hipblas", "tensile")
 
 
 @rule("CUD909", cause="build-toolchain-missing", severity=Severity.WARNING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -119,6 +120,9 @@ def _condition(key: str, spec: str, setting: Setting) -> bool | None:
         return _is_one_of(str(stated), spec)
     if key.startswith("env:"):
         return _is_one_of(setting.environment.get(key.removeprefix("env:"), ""), spec)
+    if key == "card":
+        name = setting.device.name.value if setting.device is not None else None
+        return None if name is None else bool(re.search(spec, name, re.IGNORECASE))
     if key in ("model", "attention"):
         return setting.model.is_named(spec) if key == "model" else setting.model.attends(spec)
     value = getattr(setting, key, None)
@@ -242,6 +246,7 @@ _FACT_NAMES = {
     "python": "python",
     "os": "host.os",
     "gpu_class": "GPU product",
+    "card": "GPU product",
     "backend": BACKEND,
     "variant": "build variant",
     "model": "model",

@@ -9,10 +9,13 @@ from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules import cards
+from doctor.rules.builds import as_cuda
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
+from doctor.rules.host_arch import first_cuda
+from doctor.rules.image_facts import is_of_others
 from doctor.rules.model_facts import argument, environment
 from doctor.rules.settings import applicable, settings
-from doctor.rules.software import engine_name, software, torch_version
+from doctor.rules.software import engine, engine_name, shared_pin, software, torch_version
 
 _PATH = "TRITON_PTXAS_PATH"
 
@@ -26,9 +29,9 @@ def triton_before_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: torch itself runs, and the first kernel of Triton or torch.compile ends in "ptxas fatal:
         Value 'sm_121a' is not defined for option 'gpu-name'".
     How to fix: name the ptxas of a newer CUDA toolkit in TRITON_PTXAS_PATH, or a newer torch.
-    Silent when: that variable is set, or another engine than torch does not state its Triton:
-        such bring their own way. A note where torch is used and nobody tells of Triton or
-        torch.compile, and in an image, which may name a ptxas.
+    Silent when: that variable is set, or another engine than torch does not state its Triton and
+        no image of its own tells it: such bring their own way. A note where torch is used and
+        nobody tells of Triton or torch.compile, and in an image, which may name a ptxas.
     Sources: ptxas inside the wheels of Triton (rows in the matrix); triton-lang/triton issue 8539.
     """
     if _PATH in environment(case):
@@ -54,13 +57,25 @@ def _triton(case: Case, matrix: Matrix) -> tuple[Version, str]:
     stated = case.scope.package("triton")
     if stated is not None and stated.version is not None:
         return stated.version, f"Triton {stated.version}"
-    torch = torch_version(case)
+    torch = torch_version(case) or _torch_of_image(case, matrix)
     row = matrix.release("torch", Version(torch.public)) if torch is not None else None
     pin = row.pins.get("triton", "") if row is not None else ""
-    if engine_name(case, matrix) != "torch" or not pin.startswith("=="):
+    by_name = engine_name(case, matrix) == "torch" or torch_version(case) is None
+    if not by_name or not pin.startswith("=="):
         raise NotApplicable("the Triton that compiles here is not known")
     version = Version(pin.removeprefix("=="))
     return version, f"torch {torch} brings Triton {version}, which"
+
+
+def _torch_of_image(case: Case, matrix: Matrix) -> Version | None:
+    """The torch that the release in an image of the engine's own project pins."""
+    found = engine(case, matrix)
+    pin = _EXACT.fullmatch(shared_pin(found, "torch"))
+    is_own = bool(case.scope.image.ref) and not is_of_others(case.scope, matrix, found.name)
+    return Version(pin[1]) if pin is not None and is_own and found.is_settled else None
+
+
+_EXACT = re.compile(r"==\s*([\d.]+)")
 
 
 def _holder(case: Case, version: Version) -> tuple[str, str]:
@@ -73,9 +88,18 @@ def _holder(case: Case, version: Version) -> tuple[str, str]:
 def _compiles(case: Case, matrix: Matrix) -> bool:
     """Tell whether Triton is used: an engine uses it, much that runs on torch does not."""
     if engine_name(case, matrix) != "torch":
-        return not case.scope.image.ref
+        return not case.scope.image.ref or _is_before_card(case, matrix)
     asked = str(argument(case, "torch_compile")[0] or "").lower() not in ("", "false")
     return asked or any(map(_COMPILED.search, case.facts.notes))
+
+
+def _is_before_card(case: Case, matrix: Matrix) -> bool:
+    """The engine's release in the image is for a CUDA whose own assembler is too old as well."""
+    rows = engine(case, matrix).rows
+    cuda = as_cuda(rows[0].cuda or "") if len(rows) == 1 else None
+    return cuda is not None and any(
+        cuda.older_than(first) is True for first in first_cuda(case, matrix)
+    )
 
 
 _COMPILED = re.compile(r"\btorch\.compile\b|\btriton\b|\binductor\b", re.IGNORECASE)
