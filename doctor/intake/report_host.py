@@ -9,7 +9,6 @@ from doctor.facts import (
     AscendFacts,
     Cpu,
     CudaToolkit,
-    DriverLibrary,
     FabricManager,
     HostFacts,
     Libc,
@@ -24,12 +23,13 @@ from doctor.facts import (
 from doctor.facts.host import DiskSpace
 from doctor.intake.cpu_names import full_name
 from doctor.intake.names import machine_name, machine_of_chips, os_release, platform_of_kernel
+from doctor.intake.report_compat import compat_library
 from doctor.intake.report_licence import licensed
 from doctor.intake.report_limits import told_limits
 from doctor.intake.report_network import unreachable
 from doctor.intake.report_packages import SortedPackages
 from doctor.intake.report_upgrades import automatic_upgrades, held_packages
-from doctor.intake.stated import Stated, number, plain_text
+from doctor.intake.stated import Stated, number, plain_text, words_in
 from doctor.intake.told_boot import told_flavour, told_secure_boot
 from doctor.probes.stated_version import version, widened
 from doctor.probes.tool_text import reading
@@ -50,14 +50,6 @@ _IOMMU = (
 # Boards of four cards have no switch, nor have the desktop machines of that name.
 _NVSWITCH = re.compile(r"\bnv-?switch|\b[hd]gx\b(?![ -](?:spark|station)|.{0,12}\b4-gpu)", re.I)
 _NO_NVSWITCH = re.compile(r"\b(?:no|without|not|lacks?)\b[^,;.]{0,20}nv-?switch", re.I)
-_CUDA_OF_COMPAT = re.compile(r"cuda(?:-compat)?[-:](\d{1,2})[-.](\d{1,2})")
-_COMPAT_FIRST = re.compile(
-    r"(?:\bcompat(?:ibility)?\b|/compat\b|\bcuda-compat\S*)[^;\n]{0,60}\b(?:override|shadow|precede|"
-    r"(?:is|are|comes?|come) (?:found |loaded |used )?(?:first|before|instead))",
-    re.I,
-)
-_COMPAT_FILE = re.compile(r"(/\S{0,80}/compat)/(?:lib)?\S{0,20}libcuda\.so", re.I)
-_NO_COMPAT = re.compile(r"\b(?:no|not|without|removed?|deleted?|missing)\b", re.I)
 _GUEST_TYPE = re.compile(
     r"\b((?:kvm|qemu)(?:32|64)|QEMU (?:Virtual|TCG) CPU|Common KVM processor)\b|"
     r"\b(?:cpu|processor)(?: type| model)?\b[^;\n]{0,12}\b(x86-64-v[12][\w-]{0,8})|"
@@ -67,7 +59,6 @@ _GUEST_TYPE = re.compile(
 _CHANGED = re.compile(r"\b(?:fix(?:ed|es)|helps|helped|works?|chang\w{1,3}|to host|was)\b", re.I)
 _NO_DRIVER = ("missing", "absent", "no driver", "not installed", "not loaded", "not there")
 _JETSON = re.compile(r"\bjetson\b", re.IGNORECASE)
-_FIRST_BRANCH = 100  # of drivers; CUDA is far from that
 
 
 def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
@@ -77,7 +68,7 @@ def stated_host(report: Stated, packages: SortedPackages) -> HostFacts:
     absent = report.strings("absent")
     loaded, lacking = system.strings("modules_loaded"), system.strings("modules_missing")
     listed = tuple(packages.host)
-    chip = machine_of_chips(str(report.raw("cpu")), str(report.raw("gpus"))[:500])
+    chip = machine_of_chips(words_in(report.raw("cpu")), words_in(report.raw("gpus"))[:500])
     host = HostFacts(
         os=reading(os_release(system.text("distro"), system.text("version")), "os"),
         kernel=reading(system.text("kernel") or None, "os.kernel"),
@@ -123,7 +114,7 @@ def _platform(report: Stated) -> Reading[str]:
     named = platform_of_kernel(system.text("kernel"))
     if system.flag("wsl") or named == "wsl2":
         return seen("wsl2", "os")
-    board = "gpus" if _JETSON.search(str(report.raw("gpus"))[:500]) else ""
+    board = "gpus" if _JETSON.search(words_in(report.raw("gpus"))[:500]) else ""
     if board or system.text("jetpack") or system.text("l4t") or named:
         return seen("jetson", board or "os")
     if report.table("container").flag("inside"):
@@ -199,7 +190,7 @@ def stated_nvidia(report: Stated, packages: SortedPackages) -> NvidiaFacts:
         module_flavour=reading(flavour or None, "kernel_module"),
         module_on_disk=_or_package(UNSTATED, packages, "module"),
         userspace=_userspace(report, packages),
-        libcuda=_compat(report, packages),
+        libcuda=compat_library(report, packages),
         cuda_driver_api=report.version("cuda_driver_api", width=2),
         fabric_manager=FabricManager(version=_or_package(UNSTATED, packages, "fabric_manager")),
         nvswitch=_nvswitch(report.text("topology")),
@@ -224,38 +215,6 @@ def _flavour(text: str) -> str:
     if re.search(r"\b(?:proprietary|closed)\b|\bnot open\b", text):
         return "proprietary"
     return "open" if re.search(r"\bopen\b", text) else ""
-
-
-def _compat(report: Stated, packages: SortedPackages) -> Reading[tuple[DriverLibrary, ...]]:
-    """A forward-compatibility libcuda, where a package, LD_LIBRARY_PATH or a note names one.
-
-    Its package or folder tells for which CUDA it is: cuda-compat-12-4, cuda-12.4/compat.
-    """
-    path = report.table("env").text("LD_LIBRARY_PATH")
-    folder = next((part for part in path.split(":") if re.search(r"/compat(?:/|$)", part)), "")
-    notes = report.strings("notes")
-    told = (_COMPAT_FILE.search(note) for note in notes if not _NO_COMPAT.search(note))
-    file = next(filter(None, told), None)
-    comes_first = file is not None or any(map(_COMPAT_FIRST.search, notes))
-    at = "env.LD_LIBRARY_PATH" if folder else "notes" if comes_first else "packages"
-    folder = folder or (file[1] if file else "")
-    if not folder and not packages.compat and not comes_first:
-        return UNSTATED
-    box = report.table("container")
-    texts = (packages.compat, folder, f"{box.text('image')} {box.text('text')}")
-    named = next(filter(None, map(_CUDA_OF_COMPAT.search, texts)), None)
-    own = packages.stack.get("compat")
-    # "cuda-compat 12.9" names the CUDA, "cuda-compat 575.57" the driver of which it is a part.
-    is_cuda = own is not None and (own.major or 0) < _FIRST_BRANCH
-    stated = version(f"{named[1]}.{named[2]}") if named else None
-    library = DriverLibrary(
-        path=f"{folder or packages.compat or 'compat'}/libcuda.so.1",
-        version=None if is_cuda else own,
-        compat=True,
-        cuda=stated or (own if is_cuda else None),
-        searched=0,
-    )
-    return seen((library,), at, partial=True)
 
 
 def _or_package(

@@ -12,7 +12,7 @@ from doctor.probes.tool_text import reading
 
 T = TypeVar("T")
 
-_MAX_TEXT = 4000
+_MAX_TEXT, _MAX_WORDS, _MAX_ITEMS = 4000, 200, 20
 # Bounded in depth and width: aliases in YAML can make a small file a huge value.
 _BRIEF = reprlib.Repr()
 _UNSET = frozenset({"", "~", "null", "none", "n/a", "unknown", "?", "not given", "not stated"})
@@ -26,6 +26,14 @@ def plain_text(value: Any) -> str:
         return ""
     text = str(value).strip()[:_MAX_TEXT]
     return "" if text.lower() in _UNSET else text
+
+
+def words_in(value: Any, depth: int = 2) -> str:
+    """The plain values of a table or list, some levels deep: aliases can make one endless."""
+    if not isinstance(value, (dict, list)):
+        return plain_text(value)[:_MAX_WORDS]
+    items = list(value.values() if isinstance(value, dict) else value)[:_MAX_ITEMS]
+    return " ".join(words_in(item, depth - 1) for item in items) if depth else ""
 
 
 def truth(text: str) -> bool | None:
