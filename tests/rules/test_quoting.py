@@ -65,7 +65,7 @@ PROGRAMS = frozenset(
     apt apt-cache apt-get apt-mark conda dkms dnf docker doctor echo fallocate grep hf ldconfig
     lspci mkswap modprobe mokutil npu-smi nvidia-ctk nvidia-modprobe nvidia-smi pip printf reboot
     kill dmesg ls podman source ss stat systemctl trtexec ulimit unset update-grub update-initramfs
-    usermod uv virsh wsl.exe zypper rocm-smi amd-smi npm
+    usermod uv virsh wsl.exe zypper rocm-smi amd-smi npm ip fuser
     """.split()  # noqa: SIM905 - a list in words
 )
 
