@@ -15,7 +15,7 @@ from doctor.matrix import load_matrix
 
 # Nothing known is wrong with these; each states more than an engine.
 OPEN: tuple[dict[str, Any], ...] = (
-    {"engine": "comfyui", "gpus": [{"name": "RTX 3060"}], "os": {"distro": "Ubuntu"}},
+    {"engine": "llamafactory", "gpus": [{"name": "RTX 3090"}], "python": "3.11"},
     {"engine": "sglang", "python": "3.12", "packages": {"transformers": "4.46.0"}},
     {"engine": "vllm", "gpus": [{"name": "A100", "count": 2}], "driver": "550.54.15"},
 )
