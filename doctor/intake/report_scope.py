@@ -25,6 +25,7 @@ from doctor.intake.names import package_name
 from doctor.intake.report_shm import stated_shm
 from doctor.intake.stated import Stated, plain_text
 from doctor.intake.told_access import told_closed, told_lost
+from doctor.probes.environment import cut_secret
 from doctor.probes.stated_version import version
 from doctor.probes.tool_text import reading
 
@@ -89,7 +90,8 @@ def stated_scope(report: Stated, packages: tuple[Package, ...]) -> Scope:
     """The one scope of a report: a container if it speaks of one, else an environment."""
     box = report.table("container")
     variants = texts(report.table("build_variant"), package_name)
-    env = texts(report.table("env"), str.strip)
+    stated = texts(report.table("env"), str.strip)
+    env = {name: cut_secret(name, value) for name, value in stated.items()}
     absent = report.strings("absent")
     runtime = "; ".join(filter(None, (box.text("runtime"), box.text("text"))))
     scope = Scope(

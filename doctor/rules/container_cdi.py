@@ -16,6 +16,12 @@ _ENGINE = re.compile(
     r"\b(docker|podman)\b(?: ?(?:engine|version|v)? ?(\d{1,2}\.\d{1,2}(?:\.\d{1,2})?))?", re.I
 )
 
+_BY_RUNTIME = Remedy(
+    "or let NVIDIA's runtime hand the devices over",
+    ("sudo nvidia-ctk runtime configure --runtime=docker",),
+    role="container_toolkit",
+)
+
 
 @rule("CTR108", cause="container-runtime", severity=Severity.ERROR)
 def engine_without_cdi(case: Case, matrix: Matrix) -> Iterator[Fault]:
@@ -48,11 +54,7 @@ def engine_without_cdi(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 evidence=(Evidence(asked[0], case.scope.runtime.at),),
                 remedies=(
                     Remedy(f"use {engine[1]} {since} or newer"),
-                    Remedy(
-                        "or let NVIDIA's runtime hand the devices over",
-                        ("sudo nvidia-ctk runtime configure --runtime=docker",),
-                        role="container_toolkit",
-                    ),
+                    *((_BY_RUNTIME,) if match.claim.key == "docker" else ()),
                 ),
                 sources=(*match.claim.source, GUIDE),
             )

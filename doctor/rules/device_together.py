@@ -94,7 +94,7 @@ def interface_left_open(case: Case, matrix: Matrix) -> Iterator[Fault]:
     )
 
 
-@rule("DEV137", cause="p2p-or-nccl", severity=Severity.WARNING)
+@rule("DEV137", cause="p2p-or-nccl", severity=Severity.INFO)
 def nccl_is_looked_into(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """NCCL is told to say what it does, for devices that are joined by PCIe only.
 
@@ -102,7 +102,8 @@ def nccl_is_looked_into(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: that level is turned on to look into a hang or an error of NCCL, and without NVLink
         these mostly come from peer access over PCIe.
     How to fix: NCCL_P2P_DISABLE=1 tells whether it is that.
-    Silent when: the devices have NVLink, peer access is off, or the level is not so high.
+    Silent when: the devices have NVLink, peer access is off, or the level is not so high. A
+        note at most: some leave the level on for good.
     Sources: NCCL user guide, NCCL_DEBUG and troubleshooting.
     """
     level = environment(case).get("NCCL_DEBUG", "").strip().lower()

@@ -19,9 +19,9 @@ from doctor.rules.memory_need import (
     total_gib,
     weights,
 )
-from doctor.rules.model_facts import argument, count, known_model, model_name, number
+from doctor.rules.model_facts import argument, count, model_name, number
 from doctor.rules.placement import margin, placement
-from doctor.rules.serving_request import request_exceeds
+from doctor.rules.serving_request import cache_asked, request_exceeds
 from doctor.rules.settings import possible, settings
 from doctor.rules.software import engine
 from doctor.sizing.cards import GIB, card_of
@@ -256,12 +256,10 @@ def _cache_beside_weights(
             severity=Severity.WARNING if _is_guess(case, matrix) else None,
         )
         return
-    row, length = known_model(matrix, model_name(case)), count(case, "max_model_len")
-    if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
+    asked = cache_asked(case, matrix, count(case, "quant_policy") or _FULL)
+    if asked is None:
         return
-    ranks = min(count(case, "tensor_parallel_size") or 1, row.kv_heads or 1)
-    bits = count(case, "quant_policy") or _FULL
-    kv = length * row.kv_bytes_per_token * bits / _FULL / ranks / (1 << 30)
+    row, length, kv = asked
     if need.gib <= size and kv > size - need.gib:
         yield Fault(
             f"a session of {length} tokens needs {kv:.0f} GiB of cache; weights leave "

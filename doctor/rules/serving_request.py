@@ -9,6 +9,7 @@ from dataclasses import replace
 from doctor.facts import Device, Workload, seen
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
+from doctor.matrix.architectures import ModelRow
 from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, Severity
 from doctor.rules.memory_need import Need, memory_evidence, ranks_of, total_gib
@@ -93,13 +94,11 @@ def _by_arithmetic(
     case: Case, matrix: Matrix, need: Need, room: tuple[Device, float]
 ) -> Iterator[Fault]:
     """The stated length times the bytes of a token, where sizing cannot tell."""
-    row = known_model(matrix, model_name(case))
-    length = count(case, "max_model_len")
-    if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
+    bits = 8 if "fp8" in str(argument(case, "kv_cache_dtype")[0]).lower() else _FULL
+    asked = cache_asked(case, matrix, bits)
+    if asked is None:
         return
-    ranks = min(count(case, "tensor_parallel_size") or 1, row.kv_heads or 1)
-    bits = 8 if "fp8" in str(argument(case, "kv_cache_dtype")[0]).lower() else 16
-    kv = length * row.kv_bytes_per_token * bits / 16 / ranks / (1 << 30)
+    row, length, kv = asked
     device, share = room
     left = share - need.gib
     if kv > left * margin(matrix, "arithmetic"):
@@ -111,6 +110,18 @@ def _by_arithmetic(
             sources=row.source,
             subject=device.id,
         )
+
+
+_FULL = 16
+
+
+def cache_asked(case: Case, matrix: Matrix, bits: int) -> tuple[ModelRow, int, float] | None:
+    """The model, the stated length, and GiB of KV cache a rank takes for it; None if not known."""
+    row, length = known_model(matrix, model_name(case)), count(case, "max_model_len")
+    if row is None or not row.plain_attention or row.kv_bytes_per_token is None or not length:
+        return None
+    ranks = min(count(case, "tensor_parallel_size") or 1, row.kv_heads or 1)
+    return row, length, length * row.kv_bytes_per_token * bits / _FULL / ranks / (1 << 30)
 
 
 def _length_is_told(case: Case) -> bool:

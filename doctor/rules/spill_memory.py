@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules import cards
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.memory_need import checkpoint, total_gib
+from doctor.rules.memory_need import checkpoint
 from doctor.rules.model_facts import argument, count, environment, model_name
 from doctor.rules.placement import margin, placement
 from doctor.rules.serving_told import is_told, told
 from doctor.rules.software import engine_name
-from doctor.rules.split_memory import least_gib, lent_share
+from doctor.rules.split_memory import least_gib, lent_memory
 
 _LAYERS = ("n_gpu_layers", "num_gpu", "cpu_moe", "n_cpu_moe", "override_tensor")
 
@@ -40,7 +39,7 @@ def layers_go_to_processor(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("how many layers go to devices is the choice of who starts it")
     if not is_metal and any(argument(case, name)[0] is not None for name in _LAYERS):
         raise NotApplicable("layers are placed by hand")
-    need, own = least_gib(case, matrix), _own_gib(case, matrix)
+    need, own = least_gib(case, matrix), lent_memory(case, matrix)
     if need > own - margin(matrix, "small-cache-gib"):
         yield Fault(
             f"{model_name(case)} takes at least {need:.1f} GiB beside its cache; the devices "
@@ -52,19 +51,6 @@ def layers_go_to_processor(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             remedies=(Remedy("use a smaller model, or a format of fewer bits"),),
         )
-
-
-def _own_gib(case: Case, matrix: Matrix) -> float:
-    """GiB of all devices that are not the host's, or what Metal lends of its memory."""
-    case.facts.devices.present("devices")
-    total = 0.0
-    for device in case.devices:
-        size, _ = total_gib(device, matrix)
-        rows = cards.products(device, matrix)
-        if size is None or (rows and all(row.unified_memory for row in rows)):
-            raise MissingFact("memory of the devices", Missing.NOT_STATED)
-        total += size * lent_share(size, matrix) if device.vendor == "apple" else size
-    return total
 
 
 @rule("HST165", cause="host-ram-too-small", severity=Severity.WARNING)
