@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,12 +166,18 @@ class Sandbox:
                 continue
 
 
+# Below those that Linux lends to connections: a service that is down for a moment keeps its port.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+_PORTS = iter(range(12_000 + _WORKER * 5_000 + os.getpid() % 50 * 20, 32_000))
+
+
 def free_port() -> int:
-    """A port of the loopback address that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of the loopback address that nobody uses now and that is given out once."""
+    for port in _PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def fetch_engine(folder: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_layer_that_fails_brings_back_what_was_there(box: Sandbox) -> None:
     bad = box.profile(model=f"{{source: path, id: {garbage}, format: gguf}}", start_s=3)
     answer = box.apply(bad, "--format", "json")
     assert answer.status == 4
-    assert answer.json["end"] == "rolled-back"
+    assert answer.json["end"] == "rolled-back", answer.out
     assert box.run("drift", good).status == 0
     assert "nothing to do" in box.apply(good).out
 

@@ -20,6 +20,7 @@ from doctor.matrix import Matrix, load_matrix
 from doctor.smoke.ask import Ask
 from doctor.smoke.bench.ask import BenchAsk, Limits, Load
 from doctor.smoke.bench.asked import find_lengths
+from doctor.smoke.bench.figures import Level
 from doctor.smoke.bench.run import bench
 from doctor.smoke.prepare import prepare
 from doctor.smoke.serve import Served, serving
@@ -67,33 +68,37 @@ def _wait(url: str, seconds: float = 60.0) -> None:
         time.sleep(0.1)
 
 
-def _is_near(ours: float, theirs: float) -> bool:
-    return abs(ours - theirs) <= max(0.003, 0.1 * theirs)
+def _is_near(level: Level) -> bool:
+    """TPOT within 10 %, or 0.3 ms; TTFT within half, or 15 ms, which is HTTP on a busy machine.
+
+    Another unit, another token taken for the first or a prompt counted in would be further off.
+    """
+    assert level.ttft
+    assert level.tpot
+    assert level.server_ttft
+    assert level.server_tpot
+    before = abs(level.ttft.p50 - level.server_ttft)
+    between = abs(level.tpot.p50 - level.server_tpot)
+    by_token = max(0.0003, 0.1 * level.server_tpot)
+    return before <= max(0.015, 0.5 * level.server_ttft) and between <= by_token
 
 
 def test_times_agree_with_the_servers_own(server: Served, matrix: Matrix) -> None:
-    """Within 10 % or 3 ms, of which llama.cpp's own HTTP takes 1 and the client 1.
-
-    A busy machine wakes processes late: then the measuring says so itself, and proves nothing.
-    """
+    """A busy machine wakes processes late: then the measuring says so, and proves nothing."""
     lengths = find_lengths("200x24", matrix)
     limits = Limits(requests=12, seconds=150, total_s=300, request_s=120)
     ask = BenchAsk(server.target.url, lengths, (Load(users=1),), limits=limits)
-    seen, late = [], []
+    seen = []
     for _ in range(5):
         (level,) = bench(ask, matrix).levels
         assert level.succeeded == 12
-        assert level.ttft
-        assert level.tpot
-        assert level.server_ttft
-        assert level.server_tpot
-        seen.append((level.ttft.p50, level.server_ttft, level.tpot.p50, level.server_tpot))
-        if _is_near(*seen[-1][:2]) and _is_near(*seen[-1][2:]):
+        if _is_near(level):
             return
-        late.append(level.own.lag_s if level.own else 0.0)
-    if min(late) > 0.001:
-        pytest.skip(f"the machine is busy: woken up to {1000 * min(late):.1f} ms late each time")
-    pytest.fail(f"never near: {seen}, woken late by {late}")
+        seen.append(level)
+    late = min(level.own.lag_s if level.own else 0.0 for level in seen)
+    if late > 0.001:
+        pytest.skip(f"the machine is busy: woken up to {1000 * late:.1f} ms late each time")
+    pytest.fail(f"never near: {seen}")
 
 
 def test_tokens_add_up_exactly(server: Served, matrix: Matrix) -> None:

@@ -22,12 +22,14 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR", "TZ")
 LOG_LIMIT = 64 << 20
 QUICK_S, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 1.0, 60.0
 SECRET_LIMIT = 1 << 16
+# How long a watcher waits for those who only ask, and a start for its watcher.
+ASKED_S, STARTED_S = 3.0, 30.0
 
 
 def load(path: str) -> tuple[dict[str, Any], str]:
@@ -113,9 +115,7 @@ class Watch:
         """Watch until told to end. The lock makes sure that there is one only."""
         config, _ = load(self.path)
         with open(lock_path(config), "a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not lock_alone(lock):
                 return 0
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -198,6 +198,23 @@ def lock_path(config: dict[str, Any]) -> str:
     return os.path.join(folder, "watch.lock")
 
 
+def lock_alone(lock: TextIO) -> bool:
+    """Take the lock for good; False if another watcher holds it.
+
+    Whoever asks for the watcher holds the lock, too, for a moment that is longer on a busy machine.
+    """
+    until = time.monotonic() + ASKED_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
+
+
 def watcher(config: dict[str, Any]) -> int:
     """The pid of the living watcher, 0 if there is none."""
     with open(lock_path(config), "a+") as lock:
@@ -229,7 +246,7 @@ def start(path: str) -> bool:
         cwd=config["home"],
         start_new_session=True,
     )
-    until = time.monotonic() + 10
+    until = time.monotonic() + STARTED_S
     while time.monotonic() < until:
         if watcher(config):
             return True
