@@ -26,6 +26,20 @@ _WEIGHTS = re.compile(
     r"(?P<each>(?: of| on| per| for)?(?: each| every| a| one)? (?:GPU|card|rank|device)\b)?",
     re.IGNORECASE,
 )
+# What one request needs of the KV cache and what there is of it, as vLLM prints and people tell it.
+_CACHE = r"(?:of )?(?:the )?(?:KV|key[- ]value)[- ]?cache"
+_GIB = r"(\d{1,4}(?:\.\d{1,3})?) ?Gi?B"
+_NEEDED = re.compile(
+    rf"\b{_GIB} {_CACHE}(?: memory)? (?:is|are|was|were|would be) (?:needed|required)\b|"
+    rf"\b(?:needs?|requires?) {_GIB} {_CACHE}\b",
+    re.IGNORECASE,
+)
+_LEFT = re.compile(
+    rf"\b{_GIB} (?:is|are|was|were) (?:left|available|free) for (?:the )?{_CACHE}\b|"
+    rf"\bavailable {_CACHE}(?: memory)?(?: is| of| was|:)? ?\(?{_GIB}\b",
+    re.IGNORECASE,
+)
+_FIGURES = {"kv_needed_gib": _NEEDED, "kv_gib": _LEFT}
 _GB_IN_GIB = 1e9 / 2**30
 _RANKS = ("tensor_parallel_size", "pipeline_parallel_size")
 _OFFLOADS = ("cpu_offload_gb", "cpu_offload", "offload_folder", "device_map")
@@ -44,7 +58,20 @@ def with_told(workload: Workload, notes: tuple[str, ...]) -> Workload:
     if words and not any(name in args for name in _OFFLOADS):
         args = {**args, "cpu_offload": words}
         workload = replace(workload, args=seen(args, workload.args.at or "notes", partial=True))
-    return _with_weights(workload, notes)
+    return _with_cache(_with_weights(workload, notes), notes)
+
+
+def _with_cache(workload: Workload, notes: tuple[str, ...]) -> Workload:
+    """The workload with the GiB of KV cache that one request needs, and that there are."""
+    measured = workload.measured.value or {}
+    told: dict[str, float] = {}
+    for name, pattern in _FIGURES.items():
+        match = next((m for note in notes if (m := pattern.search(note))), None)
+        if match is not None and name not in measured:
+            told[name] = float(match[1] or match[2])
+    if not told:
+        return workload
+    return replace(workload, measured=seen({**told, **measured}, "notes", partial=True))
 
 
 def _with_weights(workload: Workload, notes: tuple[str, ...]) -> Workload:

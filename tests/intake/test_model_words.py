@@ -69,6 +69,23 @@ def test_what_weights_take(note: str, args: dict[str, int], gib: float | None) -
     assert measured.get("weights_gib") == (None if gib is None else pytest.approx(gib, abs=0.01))
 
 
+@pytest.mark.parametrize(
+    ("note", "needed", "left"),
+    [
+        ("1.8 GiB of KV cache are needed for that length", 1.8, None),
+        ("one request needs 24.0 GB KV cache", 24.0, None),
+        ("3.05 GiB KV cache is needed, larger than the available KV cache (2.5 GiB)", 3.05, 2.5),
+        ("0.35 GiB are left for the KV cache", None, 0.35),
+        ("10 GiB are reserved for the cache", None, None),
+        ("needs 16 GB for the cache", None, None),
+    ],
+)
+def test_what_a_cache_needs(note: str, needed: float | None, left: float | None) -> None:
+    report = {"engine": "vllm", "engine_args": {"model": "own"}, "notes": [note]}
+    measured = read_field_report(report).workloads[0].measured.value or {}
+    assert (measured.get("kv_needed_gib"), measured.get("kv_gib")) == (needed, left)
+
+
 @given(st.text(max_size=200))
 def test_no_note_raises(note: str) -> None:
     read_field_report({"engine": "vllm", "engine_args": {"model": "own"}, "notes": [note]})
