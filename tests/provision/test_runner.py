@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from jinja2 import Environment
 
 pytestmark = pytest.mark.real
 
@@ -23,11 +25,9 @@ def run(verb: str, config: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "service.json"
+def settings(tmp_path: Path, code: str) -> str:
     row = {
-        "argv": [sys.executable, "-c", "import time; time.sleep(600)"],
+        "argv": [sys.executable, "-c", code],
         "env": {},
         "folder": str(tmp_path),
         "home": str(tmp_path),
@@ -36,7 +36,13 @@ def config(tmp_path: Path) -> Iterator[Path]:
         "stop_signal": "SIGTERM",
         "stop_s": 2,
     }
-    path.write_text(json.dumps(row))
+    return json.dumps(row)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "service.json"
+    path.write_text(settings(tmp_path, "import time; time.sleep(600)"))
     yield path
     run("stop", path)
 
@@ -71,3 +77,37 @@ def test_a_second_watcher_leaves_the_first_alone(config: Path) -> None:
     assert run("compare", config).stdout.strip() == "same"
     assert run("stop", config).stdout.strip() == "changed"
     assert run("compare", config).stdout.strip() == "none"
+
+
+def _wait_for(config: Path, state: str, seconds: float) -> str:
+    until = time.monotonic() + seconds
+    while (found := run("compare", config).stdout.strip()) != state:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    return found
+
+
+def test_the_pause_of_an_engine_that_fails_is_not_waited_for(config: Path) -> None:
+    good = config.read_text()
+    config.write_text(settings(config.parent, "raise SystemExit(1)"))
+    assert run("start", config).stdout.strip() == "changed"
+    time.sleep(8)  # the third failure is behind it: the next start is 4 to 8 s away
+    config.write_text(good)
+    assert run("start", config).stdout == "", "a watcher is there, in its pause"
+    assert run("restart", config).stdout.strip() == "changed"
+    assert _wait_for(config, "same", 3) == "same"
+
+
+@pytest.mark.parametrize(
+    ("running", "is_started_again"),
+    [("same", False), ("other", True), ("none", True), (None, False)],
+)
+def test_a_role_starts_again_what_does_not_run_just_so(
+    running: str | None, is_started_again: bool
+) -> None:
+    template = yaml.safe_load((RUNNER.parents[1] / "vars/main.yml").read_text())["service_other"]
+    told = {} if running is None else {"stdout": running}
+    rendered = Environment(autoescape=True).from_string(template)
+    answer = rendered.render(service_again=False, service_running=told)
+    assert answer == str(is_started_again)
