@@ -92,10 +92,11 @@ class Weights:
         return powers / powers.sum(axis=1, keepdims=True)
 
 
-def read_reports(matrix: Matrix) -> list[Report]:
+def read_reports(matrix: Matrix, judged: bool = True) -> list[Report]:
     """All labelled reports with a cause, and all sound hosts; their logs are not read.
 
-    Short ones, written from what projects and vendors state, have no source.
+    Short ones, written from what projects and vendors state, have no source. Rules, which only
+    levels need, take most of the time: if they are not `judged`, all reports are open.
     """
     folders = sorted((ROOT / "tests").glob("field_reports*"))
     read = (folder for folder in folders if folder.name not in UNSCORED)
@@ -103,14 +104,16 @@ def read_reports(matrix: Matrix) -> list[Report]:
     public = [(path.parent.name, _text(path)) for path in paths]
     told = (kind for path in sorted(KINDS.parent.glob(KINDS.name)) for kind in _text(path)["kinds"])
     short = [("kinds", {**kind, "expect": kind, "source": ""}) for kind in told]
-    return [report for group, case in (*public, *short) for report in _read(group, case, matrix)]
+    return [
+        report for group, case in (*public, *short) for report in _read(group, case, matrix, judged)
+    ]
 
 
 def _text(path: Path) -> Any:
     return yaml.load(path.read_text(), Loader=yaml.CBaseLoader)  # noqa: S506 - text only
 
 
-def _read(group: str, document: dict[str, Any], matrix: Matrix) -> Iterator[Report]:
+def _read(group: str, document: dict[str, Any], matrix: Matrix, judged: bool) -> Iterator[Report]:
     expect = document["expect"]
     if not isinstance(document.get("report"), dict):
         return
@@ -119,7 +122,8 @@ def _read(group: str, document: dict[str, Any], matrix: Matrix) -> Iterator[Repo
         return
     stated = {key: value for key, value in document["report"].items() if key != "log"}
     facts = read_case_file({"report": stated})
-    found = (f for target in diagnose(facts, matrix).targets for f in target.findings)
+    targets = diagnose(facts, matrix).targets if judged else ()
+    found = (finding for target in targets for finding in target.findings)
     yield Report(
         group=group,
         source=document.get("source", ""),

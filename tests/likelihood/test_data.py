@@ -16,7 +16,7 @@ DOMAIN = load_matrix().likelihood
 
 @pytest.fixture(scope="module")
 def reports() -> list[Report]:
-    return read_reports(load_matrix())
+    return read_reports(load_matrix(), judged=False)
 
 
 def test_the_file_holds_the_reports_of_today(reports: list[Report]) -> None:
