@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ DATA = Path(__file__).parent / "data"
 MATRIX = load_matrix()
 
 
+@cache
 def cases() -> list[dict[str, Any]]:
     """All cases, each with its log, the report beside it and the cause that is named first."""
     files = sorted(DATA.glob("*.yaml"))
