@@ -136,6 +136,7 @@ _SAID = {
     "no_access": r"\b(?:licen[sc]e|terms|conditions)\b[^;\n]{0,20}\bnot (?:yet )?accepted\b|"
     r"\b(?:has|have|did) not accept(?:ed)? (?:the |its )?(?:licen[sc]e|terms|conditions)\b|"
     r"\baccess\b[^;\n]{0,30}\bnot (?:yet )?(?:granted|approved|requested)\b|"
+    r"\bno access to (?:the |that |this )?(?:gated |private )?(?:model|repo(?:sitory)?|weights)\b|"
     r"\b(?:model|repo(?:sitory)?) is (?:private|gated)\b",
     "cpu_at_work": r"\bcpu\b[^;\n]{0,25}?\b(?:busy|above|over|at|is used|does|computes|100|"
     r"[5-9]\d)\b|"

@@ -13,8 +13,7 @@ from doctor.rules import cards
 from doctor.rules.decide import each
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.memory_need import total_gib
-from doctor.rules.model_facts import number as argument_number
-from doctor.rules.serving_memory import default_share, is_share_of_total
+from doctor.rules.shared_out import is_shared_out, share_asked_for
 
 # The last two are what a person tells of: a limit beside slow work, clocks that stay low.
 _HEAT = ("hw-thermal", "sw-thermal", "hw-slowdown", "hw-power-brake", "reliability", "power-limit",
@@ -160,6 +159,8 @@ def _taken(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
     is_told = device.processes.at == _TOLD
     size = _measured_gib(case) or total_gib(device, matrix)[0] if is_told else None
     others = _others(case, device)
+    if is_told and is_shared_out(case, others):
+        return
     if is_told and not device.memory_free_mib.is_known and not _is_figured(device, size):
         yield _held(case, matrix, device, others[0])
         return
@@ -177,7 +178,7 @@ def _taken(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
             Remedy("or leave room for it: give the engine a smaller share of the memory"),
         ),
         subject=device.id,
-        severity=_severity_of(case, is_told and free < _asked_for(case, matrix) * total),
+        severity=_severity_of(case, is_told and free < share_asked_for(case, matrix) * total),
     )
 
 
@@ -205,13 +206,6 @@ def _held(case: Case, matrix: Matrix, device: Device, who: str) -> Fault:
 
 def _measured_gib(case: Case) -> float | None:
     return ((case.workload.measured.value or {}) if case.workload else {}).get("total_gib")
-
-
-def _asked_for(case: Case, matrix: Matrix) -> float:
-    """The share of the whole memory that the engine takes; 0 if that is not known."""
-    if not is_share_of_total(case, matrix):
-        return 0.0
-    return argument_number(case, "gpu_memory_utilization") or default_share(case, matrix) or 0.0
 
 
 def _severity_of(case: Case, cannot_start: bool) -> Severity | None:

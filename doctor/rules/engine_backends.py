@@ -95,6 +95,7 @@ def gguf_unknown_to_reader(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not _is_read_by_transformers(case, found) or argument(case, "hf_config_path")[0]:
         raise NotApplicable("no GGUF file that Transformers reads")
     known = {squeezed(m.claim.key): m.claim.key for m in matrix.claims("llama.cpp", "model")}
+    known |= {squeezed(m.claim.key): m.claim.value for m in matrix.claims("llama.cpp", "gguf-name")}
     asked = (squeezed(name) for name in architecture_names(case, matrix))
     words = [known[word] for word in dict.fromkeys(asked) if word in known]
     if not words:

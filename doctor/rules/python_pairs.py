@@ -45,25 +45,36 @@ def parts_of_two_versions(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def _unequal(
     case: Case, found: Software, held: dict[str, Package], match: ClaimMatch
 ) -> Iterator[Fault]:
-    if match.claim.value != "equal" or found.version is None:
+    if match.claim.value not in ("equal", "series") or found.version is None:
         return
+    is_series = match.claim.value == "series"
     for name in match.claim.key.split("|"):
         other = held.get(name)
         if other is None or other.version is None or not other.version.is_exact:
             continue
-        if Version(other.version.public).same_as(Version(found.version.public)) is False:
-            wanted = shlex.quote(f"{name}=={found.version.public}")
+        ours, theirs = (_wanted(v, is_series) for v in (found.version, other.version))
+        if ours.same_as(theirs) is False:
+            wanted = shlex.quote(f"{name}=={ours}{'.*' if is_series else ''}")
             yield Fault(
-                f"{found.label} and {name} {other.version} must have one version: "
-                f"{match.claim.text}",
+                f"{found.label} and {name} {other.version} must have one "
+                f"{'series' if is_series else 'version'}: {match.claim.text}",
                 evidence=(found.evidence, Evidence(f"{name} {other.version}", other.location)),
                 remedies=(
                     Remedy(f"install {wanted}", (f"uv pip install {wanted}",), role="python_env"),
                 ),
                 sources=match.claim.source,
                 extrapolated=match.extrapolated,
-                severity=None if _is_environment_known(case) else Severity.WARNING,
+                severity=None if _is_sure(case, match) else Severity.WARNING,
             )
+
+
+def _wanted(version: Version, is_series: bool) -> Version:
+    """What of a version must be the same in both: all of it, or its series (0.24)."""
+    return Version(".".join(map(str, version.release[:2])) if is_series else version.public)
+
+
+def _is_sure(case: Case, match: ClaimMatch) -> bool:
+    return match.claim.data.get("level") != "warning" and _is_environment_known(case)
 
 
 def _is_environment_known(case: Case) -> bool:
