@@ -105,6 +105,9 @@ def more_ranks_than_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if wanted == 1 or any(argument(case, name)[0] for name in _SEVERAL_HOSTS):
         raise NotApplicable("one rank, or several hosts")
     is_ray = str(argument(case, "distributed_executor_backend")[0]) == "ray"
+    if is_told(case, "several_hosts") and not is_ray:
+        yield _launcher_not_named(case, matrix, wanted)
+        return
     if is_told(case, "several_hosts") or (is_ray and case.facts.devices.partial):
         raise NotApplicable("several hosts, or ray may bring devices of others")
     devices = case.facts.devices.known("devices")
@@ -122,6 +125,24 @@ def more_ranks_than_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
             remedies=(Remedy(f"ask for at most {len(mine)} ranks"),),
             severity=None if is_read and not is_ray else Severity.WARNING,
         )
+
+
+def _launcher_not_named(case: Case, matrix: Matrix, wanted: int) -> Fault:
+    """More ranks than this host's devices, of a release that must be told who brings the others."""
+    found = engine(case, matrix)
+    rows = applicable(matrix, found, "several-hosts", settings(case, matrix)[0])
+    given = argument(case, "distributed_executor_backend")[0] or argument(case, "worker_use_ray")[0]
+    here = len(case.devices)
+    if not rows or given or not here or wanted <= here:
+        raise NotApplicable("several hosts")
+    claim = rows[0].claim
+    return Fault(
+        f"{found.label} is asked for {wanted} ranks with {here} devices on this host: {claim.text}",
+        evidence=(found.evidence, Evidence(f"{here} devices", case.facts.devices.at)),
+        remedies=(Remedy(claim.remedy),),
+        sources=claim.source,
+        severity=Severity.WARNING,
+    )
 
 
 @rule("MDL406", cause="parallelism-invalid", severity=Severity.WARNING)

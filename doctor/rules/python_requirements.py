@@ -114,6 +114,8 @@ def known_bad_pair(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 continue
             if carrier and case.scope.package(carrier) is None:
                 continue
+            if any(map(case.scope.package, match.claim.data.get("unless", ()))):
+                continue  # it mends the other at run time
             if admits(match.claim.value, other.version):
                 fault = _known_bad(subject, other, match.claim, match.extrapolated)
                 beside = Severity.WARNING if is_script or is_short else Severity.INFO
