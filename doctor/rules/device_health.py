@@ -159,7 +159,7 @@ def _taken(case: Case, matrix: Matrix, device: Device) -> Iterator[Fault]:
     is_told = device.processes.at == _TOLD
     size = _measured_gib(case) or total_gib(device, matrix)[0] if is_told else None
     others = _others(case, device)
-    if is_told and is_shared_out(case, others):
+    if is_told and is_shared_out(case, matrix, others):
         return
     if is_told and not device.memory_free_mib.is_known and not _is_figured(device, size):
         yield _held(case, matrix, device, others[0])

@@ -5,32 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from doctor.facts import Version
 from doctor.matrix import Matrix
+from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case
 from doctor.rules.model_facts import number
 from doctor.rules.serving_memory import default_share, is_share_of_total
 
-# vllm-project/vllm#10643, #14376 and #19125 tell of 0.6.4 to 0.9.0.
-_APART = Version("0.10.0")
 _SHARE = re.compile(r"(?<![\w.])0?\.\d{1,3}(?![\w.%])")
 _ALL = 0.96
 
 
-def is_shared_out(case: Case, others: Iterable[str]) -> bool:
+def is_shared_out(case: Case, matrix: Matrix, others: Iterable[str]) -> bool:
     """Tell whether the others keep to shares of their own that leave this one's free."""
     mine = number(case, "gpu_memory_utilization") or number(case, "mem_fraction_static")
     theirs = [float(text) for text in _SHARE.findall(" ".join(others))]
-    if not mine or not theirs or _counts_others(case):
+    if not mine or not theirs or _counts_others(case, matrix):
         return False
     return mine + sum(theirs) < _ALL
 
 
-def _counts_others(case: Case) -> bool:
+def _counts_others(case: Case, matrix: Matrix) -> bool:
     """A release that takes what others hold for its own, and finds its share used up."""
     package = case.scope.package("vllm")
     version = package.version if package is not None else None
-    return version is not None and version.older_than(_APART) is not False
+    claims = matrix.claims("vllm", "share-with-others")
+    return version is not None and any(covers(m.claim, version) is not False for m in claims)
 
 
 def share_asked_for(case: Case, matrix: Matrix) -> float:
