@@ -147,6 +147,9 @@ _SAID = {
     r"(?:rank|process|worker|gpu)\b|\b(?:each|every) (?:rank|process|worker|gpu)\b[^;\n]{0,20}"
     r"\b(?:loads?|reads?|keeps?|holds?)\b[^;\n]{0,20}\b(?:whole|entire|full|own|all)\b",
     "vocabulary": r"\bvocab(?:ulary|_size)?\b[^;\n\d]{0,40}\d{4,6}\b",
+    "builds_by_script": r"\bbuild\.py\b",
+    "builds_engine": r"\btrtllm-build\b|\bconvert_checkpoint(?:\.py)?\b|"
+    r"\b(?:build(?:s|ing)?|convert(?:s|ing)?)\b[^.;\n]{0,20}\b(?:trt|tensorrt)?[- ]?engines?\b",
     "bound_to_node": r"\bnumactl\b[^;\n]{0,40}(?:(?:^|\s)-m|--membind)[ =]?\d\b(?!,)",
     "many_at_once": r"\b(?:[5-9]\d\d|\d{4,6}) (?:[a-z]{2,12} ){0,2}(?:concurren\w{1,4}|parallel|"
     r"simultaneous|users|clients|requests|prompts|connections)\b",

@@ -119,3 +119,12 @@ def listed(matrix: Matrix, found: Software) -> dict[str, tuple[str, tuple[str, .
     return {
         row.key: (row.value, row.source) for row in rows if row.data.get("engine") == found.name
     }
+
+
+# The libraries that a wheel of torch for CUDA requires beside it.
+_OF_CUDA_TORCH = re.compile(r"nvidia-(?:cublas|cudnn|cuda-runtime|nccl|cusparse)-cu1\d")
+
+
+def has_cuda_libraries(case: Case) -> bool:
+    """Libraries that came with a torch for CUDA are among the packages."""
+    return any(_OF_CUDA_TORCH.fullmatch(p.name) for p in case.scope.packages.value or ())

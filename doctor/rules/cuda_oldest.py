@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.facts import CodeTarget, ComputeCapability, Device, Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
@@ -15,9 +16,12 @@ from doctor.rules.cuda_level import two_parts
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.engine_support import is_below_minimum
 from doctor.rules.gpu_code import holders
-from doctor.rules.software import engine
+from doctor.rules.release_builds import stated_build, told_build, toolkit_build
+from doctor.rules.software import engine, engine_name
 
 _OF_ITS_IMAGE = ("torch", "triton-server")
+# What people compile with the toolkit of the host.
+_COMPILED = ("llama.cpp", "llama-cpp-python", "koboldcpp", "whisper.cpp", "ik_llama.cpp")
 _BY_EXACT_CARD = "tensorrt"  # whose kernels are chosen for the very card, not for its major
 
 
@@ -32,7 +36,8 @@ def toolkit_without_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
         the targets it was told to build for.
     How to fix: a build for an older CUDA major, or a newer card.
     Silent when: the code of the build is known, for then that is judged; or only the
-        default build of a version is meant.
+        default build of a version is meant. A warning where a toolkit is all that is told of
+        an engine which people compile.
     Sources: ptxas of each toolkit (rows in the matrix).
     """
     case.need_vendor("nvidia")
@@ -49,13 +54,18 @@ def toolkit_without_card(case: Case, matrix: Matrix) -> Iterator[Fault]:
     remedy = f"take a build of {build.package} for an older CUDA major, or compile it"
     for device in cards.distinct(case.nvidia_devices):
         if cards.need_capability(device, matrix) < oldest:
-            yield _fault(matrix, build, device, border, remedy)
+            fault = _fault(matrix, build, device, border, remedy)
+            yield replace(fault, severity=Severity.WARNING) if build.assumed else fault
 
 
 def _stated_build(case: Case, matrix: Matrix) -> CudaBuild | None:
     found = (f(case, matrix) for f in (engine_build, torch_build, image_build))
     build = next((b for b in found if b is not None), None)
-    return None if build is None or build.assumed else build
+    if build is not None and not build.assumed:
+        return build
+    if case.workload is None or engine_name(case, matrix) not in _COMPILED:
+        return None
+    return stated_build(case) or told_build(case) or toolkit_build(case)
 
 
 def _compilers(matrix: Matrix, build: CudaBuild) -> list[CompilerTargets]:

@@ -16,7 +16,16 @@ from doctor.rules.software import engine_name, torch_version
 
 _CPU_WANTED = ("vllm-cpu", "onnxruntime-cpu")
 TORCH_ENGINES = ("vllm", "sglang", "tgi", "lmdeploy", "tensorrt-llm", "torch")
-_ON_ANY_TORCH = ("deepspeed", "flash-attn", "ms-swift", "transformers", "verl")  # no pin of it
+# No pin of it.
+_ON_ANY_TORCH = (
+    "deepspeed",
+    "exllamav2",
+    "exllamav3",
+    "flash-attn",
+    "ms-swift",
+    "transformers",
+    "verl",
+)
 _LLAMA = ("llama.cpp", "llama-cpp-python", "xllamacpp")
 _LLAMA_GPU = re.compile(r"ggml[-_]?(cuda|hip|vulkan|sycl|metal|cann|musa|opencl)", re.IGNORECASE)
 _LLAMA_LIBRARY = re.compile(r"lib(ggml|llama)[^/]*\.so", re.IGNORECASE)

@@ -14,7 +14,9 @@ _CUDA_LABEL = re.compile(r"\+cu\d{2,3}\b")
 _X86_PYTHON = re.compile(
     r"\bmacosx_\d{1,2}_\d{1,2}_x86_64\b|\bMach-O 64-bit executable x86_64\b|"
     r"(?:platform\.machine\(\)|\b(?:python|conda|interpreter)\b)[^.;\n]{0,30}\b(?:x86_64|Rosetta)\b|"
-    r"\bx86_64 (?:python|conda|miniconda|anaconda|interpreter)\b",
+    r"\bx86_64 (?:python|conda|miniconda|anaconda|interpreter)\b|"
+    r"platform\.processor\(\)[^.;\n]{0,30}\bi386\b|\bpython is not (?:a )?native\b|"
+    r"\bnon-native python\b",
     re.IGNORECASE,
 )
 _APPLE = re.compile(r"\bapple (?:silicon|m\d)\b|\bm[1-9](?: (?:pro|max|ultra))?\b", re.IGNORECASE)

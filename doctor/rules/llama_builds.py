@@ -53,7 +53,8 @@ def pip_built_llama_for_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     command = next((note for note in notes if _BY_PIP.search(note)), "")
     idle = next(filter(None, map(_IDLE.search, notes)), None)
     # The bare command as all that is told of the install says as much, on a host with a card.
-    is_bare = bool(case.nvidia_devices) and _BARE.fullmatch(command.strip()) is not None
+    may_have_card = bool(case.nvidia_devices) or (layers is not None and _no_card_told(case))
+    is_bare = may_have_card and _BARE.fullmatch(command.strip()) is not None
     asks_more = any(map(_GPU_BUILD.search, (*notes, *environment(case))))
     is_idle = idle is not None and (command or case.nvidia_devices)
     if (is_idle or (command and is_bare)) and not asks_more:
@@ -76,6 +77,13 @@ def pip_built_llama_for_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
             ),
             sources=(_README,),
         )
+
+
+def _no_card_told(case: Case) -> bool:
+    """Nobody speaks of devices, and it is no Mac, where a plain build has Metal."""
+    system = case.facts.host.os.value
+    is_mac = system is not None and system.id == "macos"
+    return not case.devices and not case.facts.devices.is_absent and not is_mac
 
 
 @rule("FRM109", cause="cpu-only-build", severity=Severity.WARNING)

@@ -86,6 +86,30 @@ def stated_build(case: Case) -> CudaBuild | None:
     return next((build for build in _by_statement(case) if build.package == name), None)
 
 
+def told_build(case: Case) -> CudaBuild | None:
+    """The CUDA of the archive or binaries that notes say are used."""
+    told = (match for note in case.facts.notes for match in _ARCHIVE.finditer(note))
+    for match in told:
+        number = match["cuda"] or match["front"]
+        cuda = Version.maybe(number if "." in number else f"{number}.*")
+        if cuda is not None:
+            name = case.workload.engine if case.workload is not None else "the engine"
+            return CudaBuild(name, None, cuda, Evidence(match[0], "notes"))
+    return None
+
+
+_OF_CUDA = r"cuda[-_ ]?v?(?P<cuda>1\d(?:\.\d{1,2})?)(?![\d.]*\d)"
+_ARCHIVE = re.compile(
+    r"\b(?:binar(?:y|ies)|builds?|release|archive|zip|pre-?built|package)\b[^.;\n]{0,40}?\b"
+    + _OF_CUDA
+    + "|"
+    + r"\b"
+    + _OF_CUDA.replace("?P<cuda>", "?P<front>")
+    + r"[^.;\n]{0,12}\b(?:binar(?:y|ies)|release|archive|zip|prebuilt|package)\b",
+    re.IGNORECASE,
+)
+
+
 def _by_name(case: Case) -> Iterator[CudaBuild]:
     for package in case.scope.packages.value or ():
         match = _NAMED.search(package.name) or _LOCAL.search(str(package.version or ""))

@@ -23,12 +23,12 @@ _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """The devices are AMD's, and the torch that is installed has no HIP.
 
-    What: hip of torch/version.py, or the local label of torch, on a host whose GPUs are
-        all AMD's.
+    What: hip of torch/version.py, the local label of torch, or CUDA's libraries beside it, on a
+        host whose GPUs are all AMD's.
     Why: the default index holds CUDA wheels; on an AMD host they find no device. With
         another Python than the ROCm wheels are for, pip takes them without a word.
     How to fix: torch from the index of the ROCm release, with a Python it has wheels for.
-    Silent when: torch is not installed, nothing here runs GPUs through torch, NVIDIA devices
+    Silent when: torch is not installed or nothing here runs GPUs through it, NVIDIA devices
         are there too, or a CPU run is asked for.
     Sources: PyTorch index layout; vLLM installation page for ROCm.
     """
@@ -41,7 +41,8 @@ def torch_without_hip(case: Case, matrix: Matrix) -> Iterator[Fault]:
         raise NotApplicable("torch is not installed")
     build = case.scope.torch.known("torch")
     label = build.version.local
-    if build.hip.is_absent or build.cuda.is_known or label.startswith(("cu1", "cpu")):
+    is_other = label.startswith(("cu1", "cpu")) if label else amd_cards.has_cuda_libraries(case)
+    if build.hip.is_absent or build.cuda.is_known or is_other:
         yield Fault(
             f"torch {build.version} has no HIP, and the GPUs here are AMD's",
             (Evidence(f"torch {build.version}", case.scope.torch.at), _card(devices)),

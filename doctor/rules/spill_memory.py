@@ -8,7 +8,7 @@ from doctor.facts import Missing, MissingFact
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
-from doctor.rules.memory_need import checkpoint
+from doctor.rules.memory_need import checkpoint, parameters
 from doctor.rules.model_facts import argument, count, environment, model_name
 from doctor.rules.placement import margin, placement
 from doctor.rules.serving_told import is_told, told
@@ -137,8 +137,40 @@ def one_node_of_memory(case: Case, matrix: Matrix) -> Iterator[Fault]:
 _NODES = 2  # boards of one processor have no nodes to choose from
 
 
+@rule("HST168", cause="host-ram-too-small", severity=Severity.WARNING)
+def builder_holds_copies(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """TensorRT-LLM builds an engine, and the host has too little memory for its copies of weights.
+
+    What: the weights in 16 bits, several times over, against memory and swap, where a build by
+        the scripts of the examples or trtllm-build is told of.
+    Why: the checkpoint, the network that is made of it and the engine are in host memory at the
+        same time, in the old scripts partly in 32 bits; the kernel kills the build.
+    How to fix: more memory or swap, weights converted by shards, or a build on a larger host.
+    Silent when: nobody tells of a build, or size and memory are not known.
+    Sources: NVIDIA/TensorRT-LLM issues 102, 236, 577 and 743.
+    """
+    if engine_name(case, matrix) != "tensorrt-llm":
+        raise NotApplicable("no builder of engines")
+    words = told(case, "builds_engine", "builds_by_script")
+    host, params = case.facts.host, parameters(case, matrix)
+    have = (host.memory_mib.known("host.memory_mib") + (host.swap_mib.value or 0)) / 1024
+    if params is None:
+        raise MissingFact("size of the model", Missing.NOT_STATED)
+    copies = margin(matrix, "builder-copies" if is_told(case, "builds_by_script") else "builder")
+    need = params * 1e9 * 2 / (1 << 30) * copies
+    if need > have:
+        yield Fault(
+            f"building an engine of {model_name(case)} takes about {need:.0f} GiB of host memory; "
+            f"memory and swap are {have:.0f} GiB",
+            evidence=(words, Evidence(f"memory {have:.0f} GiB", host.memory_mib.at)),
+            remedies=(Remedy("add memory or swap, or build on a larger host"),),
+            sources=("https://github.com/NVIDIA/TensorRT-LLM/issues/102",),
+        )
+
+
 RULES: tuple[Rule, ...] = (
     one_node_of_memory,
+    builder_holds_copies,
     layers_go_to_processor,
     each_rank_loads_all,
     windows_loads_through_memory,

@@ -192,10 +192,13 @@ def layers_exceed_devices(case: Case, matrix: Matrix) -> Iterator[Fault]:
 def lent_memory(case: Case, matrix: Matrix) -> float:
     """GiB that an engine may take on its devices; of Apple's memory the share that Metal lends."""
     own = _device_memory(case, matrix)
-    lent = [d.memory_mib.value for d in case.devices if d.vendor == "apple" and d.memory_mib.value]
+    apples = [device for device in case.devices if device.vendor == "apple"]
+    # An Apple chip's memory is the machine's, wherever it is told.
+    shared = case.facts.host.memory_mib.value if len(apples) == 1 else None
+    lent = [size for d in apples if (size := d.memory_mib.value or shared)]
     own += sum(gib / 1024 * lent_share(gib / 1024, matrix) for gib in lent)
     is_open = case.facts.devices.partial and not is_one_assumed(case, matrix)
-    if not own or is_open:
+    if not own or (is_open and len(apples) < len(case.devices)):  # a Mac has one GPU
         raise MissingFact("number of devices with memory of their own", Missing.NOT_STATED)
     return own
 
