@@ -237,7 +237,10 @@ def default_attention_refused(case: Case, matrix: Matrix) -> Iterator[Fault]:
     for setting in settings(case, matrix):
         for match, is_sure in possible(matrix, found, "default-attention", setting):
             claim = match.claim
+            own_path = claim.data.get("unless_model", "")
             if claim.value != "unsupported" or _switched_off(claim, env):
+                continue
+            if own_path and setting.model.is_named(own_path):
                 continue
             fault = refusal(matrix, found, setting, Judgement(refused=match), claim.key)
             if fault is not None:
