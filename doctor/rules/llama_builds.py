@@ -80,10 +80,10 @@ def pip_built_llama_for_cpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 
 def _no_card_told(case: Case) -> bool:
-    """Nobody speaks of devices, and it is no Mac, where a plain build has Metal."""
+    """Nobody speaks of devices, and the system is told: no Mac, where a plain build has Metal."""
     system = case.facts.host.os.value
-    is_mac = system is not None and system.id == "macos"
-    return not case.devices and not case.facts.devices.is_absent and not is_mac
+    is_other = system is not None and system.id != "macos"
+    return is_other and not case.devices and not case.facts.devices.is_absent
 
 
 @rule("FRM109", cause="cpu-only-build", severity=Severity.WARNING)

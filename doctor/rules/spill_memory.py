@@ -156,7 +156,8 @@ def builder_holds_copies(case: Case, matrix: Matrix) -> Iterator[Fault]:
     have = (host.memory_mib.known("host.memory_mib") + (host.swap_mib.value or 0)) / 1024
     if params is None:
         raise MissingFact("size of the model", Missing.NOT_STATED)
-    copies = margin(matrix, "builder-copies" if is_told(case, "builds_by_script") else "builder")
+    by_script = is_told(case, "builds_by_script")
+    copies = margin(matrix, "builder-copies") if by_script else margin(matrix, "builder")
     need = params * 1e9 * 2 / (1 << 30) * copies
     if need > have:
         yield Fault(
