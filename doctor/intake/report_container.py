@@ -51,6 +51,12 @@ _CGROUPS = re.compile(
     re.IGNORECASE,
 )
 _CDI_FILE = re.compile(r"(?:/etc|/var/run)/cdi/\S*nvidia\S*")
+# The driver whose files a CDI description is said to list.
+_CDI_DRIVER = re.compile(
+    r"\b(?:cdi\b[^;\n]{0,20}\b(?:spec(?:ification)?|description|file|yaml)|nvidia\.yaml)\b"
+    r"[^;\n]{0,60}?\b(\d{3}\.\d{2,3}(?:\.\d{2})?)\b",
+    re.IGNORECASE,
+)
 _CONTEXT = re.compile(r"\bcontext(?: is| was)?[ :=]{1,2}([\w.-]{1,60})")
 
 
@@ -68,7 +74,9 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
     desktop = "desktop-linux" if away else None
     groups = _CGROUPS.search(prose)
     told = _NO_CGROUPS.search(prose)
-    if not (docker or context or rootless or runtimes.is_known or desktop or groups or told):
+    cdi = _CDI_DRIVER.search(prose)
+    known = (docker, context, rootless, runtimes.is_known, desktop, groups, told, cdi)
+    if not any(known):
         return UNSTATED
     named = _DAEMON_JSON.search(prose)
     engine = ContainerEngine(
@@ -77,6 +85,7 @@ def stated_container_engine(report: Stated, packages: SortedPackages) -> Reading
         runtimes=runtimes,
         context=reading(context[1] if context else desktop, "container"),
         rootless=reading(rootless or None, "container"),
+        cdi_driver=reading(version(cdi[1]) if cdi else None, "notes"),
         cgroup_driver=reading("systemd" if groups else None, "container"),
         config=_config(prose, bool(named)),
     )

@@ -60,4 +60,50 @@ def engine_without_cdi(case: Case, matrix: Matrix) -> Iterator[Fault]:
             )
 
 
-RULES: tuple[Rule, ...] = (engine_without_cdi,)
+_STALE = re.compile(
+    r"\b(?:cdi|nvidia\.yaml)\b[^;\n]{0,60}\b(?:(?:not|never) (?:been )?(?:re-?)?(?:generated|made|"
+    r"written|refreshed|updated)|(?:is |was )?(?:stale|out ?dated|out of date)|before the (?:driver"
+    r" )?(?:upgrade|update)|old driver|(?:still )?(?:lists?|names?|points? to) (?:the )?(?:old|"
+    r"files|libraries)\b[^;\n]{0,30}\b(?:gone|removed|old))|"
+    r"\b(?:stale|out ?dated|old) (?:\S{1,12} )?(?:cdi|nvidia\.yaml)\b|"
+    r"\b(?:until|only after|unless|after) (?:\w+ ){0,3}nvidia-ctk cdi generate\b",
+    re.IGNORECASE,
+)
+
+
+@rule("CTR110", cause="container-runtime", severity=Severity.WARNING)
+def cdi_not_made_again(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The CDI description was not made again after the driver was upgraded.
+
+    What: notes that say so, or that it works only once nvidia-ctk cdi generate was run.
+    Why: the description lists the driver's files by name, and an upgrade gives them new ones:
+        the container does not start ("no such file or directory"), or finds no libcuda.
+    How to fix: make it again after each upgrade; newer toolkits bring a unit of systemd
+        (nvidia-cdi-refresh) that does.
+    Silent when: nobody says so, or the driver of the description is known: another rule judges.
+    Sources: NVIDIA Container Toolkit documentation, CDI support.
+    """
+    box = case.facts.container_engine.value
+    if box is not None and box.cdi_driver.is_known:
+        raise NotApplicable("the driver of the description is known")
+    texts = (case.scope.runtime.value or "", *case.facts.notes)
+    if not any(texts):
+        raise NotApplicable("nothing is told of a CDI description")
+    said = next(filter(None, map(_STALE.search, texts)), None)
+    if said is None:
+        return
+    yield Fault(
+        "the CDI description is older than the driver: the files that it lists are gone",
+        evidence=(Evidence(said[0], "notes"),),
+        remedies=(
+            Remedy(
+                "generate the description again",
+                ("sudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",),
+                role="container_toolkit",
+            ),
+        ),
+        sources=(GUIDE,),
+    )
+
+
+RULES: tuple[Rule, ...] = (engine_without_cdi, cdi_not_made_again)

@@ -94,6 +94,39 @@ def _other_cudnn(found: Software, package: Package, match: ClaimMatch) -> Fault:
     )
 
 
+_NO_CUDNN = re.compile(r"(?:docker\.io/|nvcr\.io/)?nvidia/cuda:(?!\S*cudnn)\d+\.\S+")
+
+
+@rule("CUD116", cause="cuda-lib-missing", severity=Severity.WARNING)
+def image_without_cudnn(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """The engine takes cuDNN from outside, and its image is one of CUDA without it.
+
+    What: the tag of the image, where it is one of nvidia/cuda, for engines whose project names
+        the cuDNN that they load, and the packages that are stated.
+    Why: only the tags with cudnn in their names hold it; the others end in "libcudnn.so.9:
+        cannot open shared object file", or the engine falls back to the CPU.
+    How to fix: the tag of the same CUDA with cudnn, or cuDNN as a package.
+    Silent when: a package brings cuDNN, torch is there, or the image is another.
+    Sources: the tags of nvidia/cuda; documentation of the engines (claims in the matrix).
+    """
+    library = installed(case, matrix, "ctranslate2")
+    found = library or onnxruntime_beside(case, matrix) or engine(case, matrix)
+    claims, ref = covering(matrix, found, "requires-package", "cudnn"), case.scope.image.ref
+    if not claims or not _NO_CUDNN.fullmatch(ref):
+        raise NotApplicable("no image of CUDA, or no cuDNN is known to be taken from it")
+    if found.name == "onnxruntime" and case.scope.package("onnxruntime-gpu") is None:
+        raise NotApplicable("the GPU package is not named")
+    brings = any("cudnn" in p.name or p.name == "torch" for p in case.scope.packages.value or ())
+    if brings or case.scope.torch.is_known:
+        return
+    yield Fault(
+        f"{found.label} needs cuDNN {claims[0].claim.value}, and the image {ref} holds none",
+        evidence=(found.evidence, Evidence(ref, "image")),
+        remedies=(Remedy("start from the tag with cudnn, or install the package of cuDNN"),),
+        sources=claims[0].claim.source,
+    )
+
+
 @rule("CUD113", cause="cuda-lib-missing", severity=Severity.ERROR)
 def no_library_for_cuda_of_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """A package holds one library for each CUDA line, and none for that of torch.
@@ -210,6 +243,7 @@ def no_library_for_cuda_of_host(case: Case, matrix: Matrix) -> Iterator[Fault]:
 
 RULES: tuple[Rule, ...] = (
     cudnn_of_another_major,
+    image_without_cudnn,
     no_library_for_cuda_of_torch,
     no_library_for_cuda_of_host,
 )

@@ -23,6 +23,7 @@ _LABEL = re.compile(r"torch(\d+\.\d+)(?:\.\d+)?(andhigher)?")
 _TORCH_IN_WORDS = re.compile(r"(?:py)?torch[ =]{1,3}(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE)
 # A torch's version by its own label: 2.3.0+cu121.
 _TORCH_LABEL = re.compile(r"\d+\.\d+\.\d+\+(?:cu\d+|cpu|rocm[\d.]+|xpu)")
+_CUDA_LABEL = re.compile(r"cu(1\d)\d\b")
 _ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
 # Kernels that an engine pins, and whose own metadata name no torch.
@@ -138,6 +139,14 @@ def _other_build(case: Case, package: Package, torch: Version) -> Iterator[Fault
     if stated and torch.local and is_without_cuda(stated) != is_without_cuda(torch.local):
         yield Fault(
             f"{_named(package)} was built for a torch +{stated}; {torch} is here",
+            evidence=_both(case, package, torch),
+            remedies=(_reinstall(package.name, torch),),
+        )
+    built = _CUDA_LABEL.match(stated)
+    here = _CUDA_LABEL.match(torch.local)
+    if built and here and built[1] != here[1]:
+        yield Fault(
+            f"{_named(package)} was built for a torch of CUDA {built[1]}; {torch} is here",
             evidence=_both(case, package, torch),
             remedies=(_reinstall(package.name, torch),),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.facts import Missing, MissingFact
@@ -130,4 +131,43 @@ def _relative(matrix: Matrix, gfx: str, listed: list[str]) -> tuple[Remedy, ...]
     return tuple(Remedy(f"or let it pose as {name} by {_OVERRIDE}") for name in near)
 
 
-RULES: tuple[Rule, ...] = (rocblas_without_target, flash_attention_built_for_rocm)
+_WORKS_POSED = re.compile(
+    r"\b(?:works?|runs?|starts?|fine|ok(?:ay)?|solved|fixed|helps?|needs?|must|only|unless|without)\b"
+    r"[^;\n]{0,60}\bHSA_OVERRIDE_GFX_VERSION\b(?! is not set)|\bHSA_OVERRIDE_GFX_VERSION\b"
+    r"[^;\n]{0,40}\b(?:makes it|it works|it runs|works|helps|solves|fixes)\b",
+    re.IGNORECASE,
+)
+
+
+@rule("CUD910", cause="rocm-mismatch", severity=Severity.WARNING)
+def runs_only_when_posed(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """It is said to run once the card poses as another one, so the build has no code for it.
+
+    What: notes that say that it works with HSA_OVERRIDE_GFX_VERSION, where that is not set.
+    Why: the override changes nothing but the target for which code is looked up.
+    How to fix: a build, or a ROCm release, that has the target; until then the override.
+    Silent when: the variable is set, or no note says so.
+    Sources: ROCm runtime environment variables.
+    """
+    if _OVERRIDE in environment(case):
+        raise NotApplicable("the override is set: another rule judges it")
+    if any(device.vendor == "nvidia" for device in case.devices):
+        raise NotApplicable("not an AMD host")
+    if not any(_OVERRIDE in note for note in case.facts.notes):
+        raise NotApplicable("no note speaks of the override")
+    said = next(filter(None, map(_WORKS_POSED.search, case.facts.notes)), None)
+    if said is None:
+        return
+    yield Fault(
+        "it runs when the card poses as another target: no code here is for its own",
+        evidence=(Evidence(said[0], "notes"),),
+        remedies=(Remedy("take a build or a ROCm release that has the target of the card"),),
+        sources=("https://rocm.docs.amd.com/projects/HIP/en/latest/reference/env_variables.html",),
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    rocblas_without_target,
+    flash_attention_built_for_rocm,
+    runs_only_when_posed,
+)

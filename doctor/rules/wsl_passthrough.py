@@ -24,6 +24,11 @@ _WINDOWS_10 = re.compile(
     r"\b(?:(19\d\d|20\d\d|2[01]H[12])\b(?!-)|(1[5-9]\d{3})(?:\.\d{1,6})?\b)",
     re.IGNORECASE,
 )
+_SERVER = re.compile(r"\bwindows server (?:version )?(2016|2019|2022)\b", re.IGNORECASE)
+# The driver model of a card in Windows; only under WDDM does Windows share it with WSL.
+_TCC = re.compile(
+    r"(?<!not )(?<!not in )\bTCC\b(?! (?:is |was )?(?:off|disabled)| to WDDM)", re.IGNORECASE
+)
 _PASSED_IN = re.compile(r"/usr/lib/wsl(?:/lib)?(?:/lib(?:cuda|nvidia|dx)\S*)?|/dev/dxg")
 # Without a path it may also be missed inside a container, to which somebody hands it.
 _ITS_LIBRARIES = re.compile(r"lib(?:cuda|nvidia-ml|dxcore)\.so(?:\.1)?")
@@ -33,8 +38,8 @@ _ITS_LIBRARIES = re.compile(r"lib(?:cuda|nvidia-ml|dxcore)\.so(?:\.1)?")
 def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     """WSL has no GPU: it is version 1 or too old, or what Windows passes in is not there.
 
-    What: the kernel's name and version, the build of Windows, and files of /usr/lib/wsl that
-        were looked for in vain.
+    What: the kernel's name and version, the build of Windows, the driver model of the card
+        there (TCC), and files of /usr/lib/wsl that were looked for in vain.
     Why: WSL 1 translates system calls and has no devices; in WSL 2 libcuda and /dev/dxg
         come from the driver of Windows, and are not there without one. Kernels before the one
         named passed GPUs through on preview builds of Windows only.
@@ -50,6 +55,10 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if case.facts.host.platform.known("host.platform") != "wsl2":
         raise NotApplicable("not WSL")
     inside = case.scope.kind in ("container", "image")
+    server = next(_of_server(case, matrix), None)
+    if server is not None:
+        yield server
+        return
     names = missed(case, _PASSED_IN) or (() if inside else missed(case, _ITS_LIBRARIES))
     if names:
         yield _fault(
@@ -94,6 +103,29 @@ def _old_windows(case: Case, matrix: Matrix) -> Iterator[Fault]:
                     Evidence(found[0], host.os.at if text == stated else "notes"),
                     Remedy("update Windows"),
                 )
+
+
+def _of_server(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """A card that its driver keeps from Windows's sharing, or a server that shares none."""
+    for text in case.facts.notes:
+        if _TCC.search(text):
+            yield _fault(
+                "the card is in TCC mode: Windows shares only cards under WDDM with WSL",
+                Evidence(text, "notes"),
+                Remedy("switch it, as administrator of Windows", ("nvidia-smi -g 0 -dm 0",)),
+            )
+    for text in case.facts.notes:
+        server = _SERVER.search(text)
+        for match in matrix.claims(DRIVER_DOMAIN, "wsl-windows-server"):
+            if server is None:
+                continue
+            yield Fault(
+                f"Windows Server {server[1]} passes no GPU into WSL 2: {match.claim.text}",
+                evidence=(Evidence(text, "notes"),),
+                remedies=(Remedy("use Linux on the machine, or a newer Windows"),),
+                sources=tuple(match.claim.source),
+                severity=Severity.WARNING,
+            )
 
 
 def _old_kernel(case: Case, matrix: Matrix, kernel: Version | None) -> Iterator[Fault]:
