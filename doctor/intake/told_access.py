@@ -52,6 +52,11 @@ _GONE = (
     r"cannot|can't|unknown error|(?:only|just|uses?|on) (?:on )?(?:the )?cpu|falls back|until)"
 )
 _LOST = (
+    re.compile(
+        rf"\b(?:at first|initially)\b[^.\n]{{0,30}}{_GPU}[^.\n]{{0,40}}\b(?:later|afterwards?|"
+        rf"after (?:an? )?{_SPAN})\b[^.\n]{{0,30}}\b(?:{_GONE}|does not|is not|not)",
+        re.IGNORECASE,
+    ),
     # It was there for a while, or at first, and then it was not.
     re.compile(
         rf"{_GPU}[^.\n]{{0,40}}\b(?:for|at first|initially|in the beginning|until)\b[^.\n]{{0,50}}"

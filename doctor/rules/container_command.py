@@ -202,7 +202,10 @@ _DRIVER_INSIDE = re.compile(
     r"\b(?:inside|in|within) (?:the|a|its|this) container\b[^.;\n]{0,40}"
     r"\b(?:install(?:s|ed|ing)?|updat\w{1,3}|upgrad\w{1,3})\b[^.;\n]{0,25}\bdrivers?\b|"
     r"\b(?:install(?:s|ed|ing)?|updat\w{1,3}|upgrad\w{1,3})\b[^.;\n]{0,30}\bdrivers?\b[^.;\n]{0,15}"
-    r"\b(?:inside|in|within) (?:the|a|its|this) container\b",
+    r"\b(?:inside|in|within) (?:the|a|its|this) container\b|"
+    r"\bdriver\b[^.;\n]{0,15}\b(?:is |was )?(?:run|started|executed)\b[^.;\n]{0,10}"
+    r"\b(?:inside|in|within) (?:the|a|its|this) (?:lxc |lxd )?container\b(?![^;\n]{0,12}"
+    r"\bwith --no-kernel-modules?\b)",
     re.IGNORECASE,
 )
 _NOTHING = re.compile(r"\bnothing (?:is )?(?:mounted )?(?:on|at) /dev/shm", re.IGNORECASE)

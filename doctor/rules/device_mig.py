@@ -159,12 +159,13 @@ def _are_listed_for_torch(case: Case, instances: list[Device]) -> bool:
         len(told) > 1
         and len(told) == len(case.nvidia_devices)
         and work is not None
-        and work.engine == "torch"
+        and work.engine in _ONE_PROCESS
         and processes(case) is None
         and not environment(case).get("CUDA_VISIBLE_DEVICES", "")
     )
 
 
+_ONE_PROCESS = ("torch", "llama.cpp")  # they use all devices from one process
 _SEVERAL = re.compile(
     r"\b(?:several|multiple|two|three|four|seven|[2-7]|all)\b[^.;\n]{0,20}\bMIG\b|"
     r"\bMIG\b[^.;\n]{0,20}\b(?:several|multiple|[2-7]) ?(?:instances|devices|slices)",

@@ -121,4 +121,41 @@ def nccl_is_looked_into(case: Case, matrix: Matrix) -> Iterator[Fault]:
         )
 
 
-RULES: tuple[Rule, ...] = (stops_with_several, interface_left_open, nccl_is_looked_into)
+@rule("DEV138", cause="p2p-or-nccl", severity=Severity.WARNING)
+def interface_reaches_nobody(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """Several hosts work together, and NCCL or Gloo is told to take the loopback.
+
+    What: NCCL_SOCKET_IFNAME and its like for several hosts, where they name lo, or leave out the
+        bridge of Docker alone.
+    Why: the loopback reaches no other host. A list of what to leave out replaces the default,
+        which leaves out both docker and lo, so that "^docker0" lets lo in.
+    How to fix: name the interface that joins the hosts; or unset the variable.
+    Silent when: one host is used, or another interface is named.
+    Sources: NCCL user guide, NCCL_SOCKET_IFNAME; horovod pull request 700; NVIDIA/nccl issue 286.
+    """
+    if not (is_told(case, "several_hosts") or (count(case, "nnodes") or 1) > 1):
+        raise NotApplicable("one host")
+    for name, value in environment(case, needed=True).items():
+        text = value.strip().lower()
+        if name.endswith("_SOCKET_IFNAME") and _LOOPBACK.fullmatch(text):
+            yield Fault(
+                f"{name}={value} takes the loopback, which reaches no other host",
+                evidence=(Evidence(f"{name}={value}", f"environment {name}"),),
+                remedies=(
+                    Remedy(
+                        "name the interface that joins the hosts",
+                        ("ip -br addr", f"export {name}=eth0"),
+                    ),
+                ),
+                sources=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
+            )
+
+
+_LOOPBACK = re.compile(r"=?lo|\^=?docker\w{0,4}")
+
+RULES: tuple[Rule, ...] = (
+    interface_reaches_nobody,
+    stops_with_several,
+    interface_left_open,
+    nccl_is_looked_into,
+)

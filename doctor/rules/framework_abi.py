@@ -24,6 +24,7 @@ _TORCH_IN_WORDS = re.compile(r"(?:py)?torch[ =]{1,3}(\d+\.\d+(?:\.\d+)?)", re.IG
 # A torch's version by its own label: 2.3.0+cu121.
 _TORCH_LABEL = re.compile(r"\d+\.\d+\.\d+\+(?:cu\d+|cpu|rocm[\d.]+|xpu)")
 _CUDA_LABEL = re.compile(r"cu(1\d)\d\b")
+_OF_NVIDIA = re.compile(r"nvcr\.io/nvidia/pytorch:")  # its torch has the new C++ ABI
 _ABI = re.compile(r"cxx11abi(true|false)", re.IGNORECASE)
 _TRIO = ("torch", "torchvision", "torchaudio")  # a rule of their own
 # Kernels that an engine pins, and whose own metadata name no torch.
@@ -65,6 +66,10 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: METADATA of the extensions (rows in the matrix); PyTorch ABI notes.
     """
     torch = torch_version(case)
+    old = tuple(_old_abi_at_nvidia(case))
+    yield from old
+    if torch is None and old:
+        return
     if torch is None:
         case.scope.packages.known("packages")
         raise NotApplicable("no torch in this scope")
@@ -82,6 +87,21 @@ def extension_for_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 remedies=(_reinstall(package.name, torch),),
                 sources=sources,
                 severity=Severity.WARNING if _is_doubtful(package, spec, torch, matrix) else None,
+            )
+
+
+def _old_abi_at_nvidia(case: Case) -> Iterator[Fault]:
+    """A wheel for the old C++ ABI in NVIDIA's image, whose own torch has the new one."""
+    ref = case.scope.image.ref
+    for package in packages(case) if _OF_NVIDIA.match(ref) else ():
+        local = package.version.local if package.version is not None else ""
+        named = _ABI.search(local) or _ABI.search(case.scope.variants.get(package.name, ""))
+        if named is not None and named[1].lower() == "false":
+            yield Fault(
+                f"{_named(package)} is for a torch with the old C++ ABI, and {ref} has the new one",
+                evidence=(Evidence(_named(package), package.location), Evidence(ref, "image")),
+                remedies=(_reinstall(package.name, None),),
+                sources=("https://github.com/Dao-AILab/flash-attention/issues/836",),
             )
 
 
@@ -113,7 +133,8 @@ def _other_abi(case: Case, matrix: Matrix, package: Package, torch: Version) -> 
     local = package.version.local if package.version is not None else ""
     named = _ABI.search(local) or _ABI.search(case.scope.variants.get(package.name, ""))
     labelled = torch.local == "" or torch.local.startswith("cu1")
-    if named is None or torch.is_prerelease or not labelled:
+    is_foreign = _OF_NVIDIA.match(case.scope.image.ref)
+    if named is None or torch.is_prerelease or not labelled or is_foreign:
         return
     beside = software(matrix, "torch", torch, case.scope.torch.at)
     for match in covering(matrix, beside, "cxx11-abi"):
