@@ -66,7 +66,9 @@ _STALE = re.compile(
     r" )?(?:upgrade|update)|old driver|(?:still )?(?:lists?|names?|points? to) (?:the )?(?:old|"
     r"files|libraries)\b[^;\n]{0,30}\b(?:gone|removed|old))|"
     r"\b(?:stale|out ?dated|old) (?:\S{1,12} )?(?:cdi|nvidia\.yaml)\b|"
-    r"\b(?:until|only after|unless|after) (?:\w+ ){0,3}nvidia-ctk cdi generate\b",
+    r"\bnvidia\.yaml\b[^;\n]{0,40}\b(?:does not exist|no longer exists?|is gone|are gone)\b|"
+    r"\b(?:until|only after|unless) (?:\w+ ){0,3}nvidia-ctk cdi generate\b|"
+    r"\bnvidia-ctk cdi generate (?:was |is )?(?:not|never) (?:run|called)\b[^;\n]{0,20}\b(?:since|after)\b",
     re.IGNORECASE,
 )
 

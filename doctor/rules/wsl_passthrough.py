@@ -49,15 +49,19 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Sources: NVIDIA CUDA on WSL user guide; Microsoft's page on CUDA in WSL (row in the matrix).
     """
     old = next(_old_windows(case, matrix), None)
-    if old is not None:
+    if old is not None and not any(map(_TCC.search, case.facts.notes)):
         yield old
         return
     if case.facts.host.platform.known("host.platform") != "wsl2":
         raise NotApplicable("not WSL")
     inside = case.scope.kind in ("container", "image")
-    server = next(_of_server(case, matrix), None)
-    if server is not None:
-        yield server
+    exclusive = next(filter(_TCC.search, case.facts.notes), None)
+    if exclusive is not None:
+        yield _fault(
+            "the card is in TCC mode: Windows shares only cards under WDDM with WSL",
+            Evidence(exclusive, "notes"),
+            Remedy("switch it, as administrator of Windows", ("nvidia-smi -g 0 -dm 0",)),
+        )
         return
     names = missed(case, _PASSED_IN) or (() if inside else missed(case, _ITS_LIBRARIES))
     if names:
@@ -91,6 +95,7 @@ def _old_windows(case: Case, matrix: Matrix) -> Iterator[Fault]:
     if not is_windows and host.platform.value != "wsl2":
         return
     stated = system.pretty if is_windows and system else ""
+    yield from _of_server((stated, *case.facts.notes), matrix)
     for match in matrix.claims(DRIVER_DOMAIN, "wsl-windows-build"):
         labels: dict[str, str] = match.claim.data["labels"]
         for text in (stated, *case.facts.notes):
@@ -105,22 +110,14 @@ def _old_windows(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 )
 
 
-def _of_server(case: Case, matrix: Matrix) -> Iterator[Fault]:
-    """A card that its driver keeps from Windows's sharing, or a server that shares none."""
-    for text in case.facts.notes:
-        if _TCC.search(text):
-            yield _fault(
-                "the card is in TCC mode: Windows shares only cards under WDDM with WSL",
-                Evidence(text, "notes"),
-                Remedy("switch it, as administrator of Windows", ("nvidia-smi -g 0 -dm 0",)),
-            )
-    for text in case.facts.notes:
+def _of_server(texts: tuple[str, ...], matrix: Matrix) -> Iterator[Fault]:
+    """A server whose Windows is older than the first that shares GPUs."""
+    for text in texts:
         server = _SERVER.search(text)
-        for match in matrix.claims(DRIVER_DOMAIN, "wsl-windows-server"):
-            if server is None:
-                continue
+        for match in matrix.claims(DRIVER_DOMAIN, "wsl-windows-server") if server else ():
             yield Fault(
-                f"Windows Server {server[1]} passes no GPU into WSL 2: {match.claim.text}",
+                f"Windows Server {server[1] if server else ''} passes no GPU into WSL 2: "
+                f"{match.claim.text}",
                 evidence=(Evidence(text, "notes"),),
                 remedies=(Remedy("use Linux on the machine, or a newer Windows"),),
                 sources=tuple(match.claim.source),
