@@ -68,7 +68,8 @@ _STALE = re.compile(
     r"\b(?:stale|out ?dated|old) (?:\S{1,12} )?(?:cdi|nvidia\.yaml)\b|"
     r"\bnvidia\.yaml\b[^;\n]{0,40}\b(?:does not exist|no longer exists?|is gone|are gone)\b|"
     r"\b(?:until|only after|unless) (?:\w+ ){0,3}nvidia-ctk cdi generate\b|"
-    r"\bnvidia-ctk cdi generate (?:was |is )?(?:not|never) (?:run|called)\b[^;\n]{0,20}\b(?:since|after)\b",
+    r"\bnvidia-ctk cdi generate (?:was |is )?(?:not|never) (?:run|called)\b[^;\n]{0,20}"
+    r"\b(?:since|after)\b",
     re.IGNORECASE,
 )
 
