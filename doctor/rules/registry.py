@@ -125,7 +125,6 @@ RULES: tuple[Rule, ...] = (
     *host_published.RULES,
     *host_arch.RULES,
     *host_kernel.RULES,
-    *driver_build.RULES,
     *host_boot.RULES,
     *host_room.RULES,
     *host_limits.RULES,
@@ -231,4 +230,5 @@ RULES: tuple[Rule, ...] = (
     *npu_plugin.RULES,
     *npu_software.RULES,
     *npu_chips.RULES,
+    *driver_build.RULES,
 )
