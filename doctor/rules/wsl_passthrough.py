@@ -48,14 +48,14 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the kernel is that of a current WSL 2 and nobody missed a file.
     Sources: NVIDIA CUDA on WSL user guide; Microsoft's page on CUDA in WSL (row in the matrix).
     """
-    old = next(_old_windows(case, matrix), None)
-    if old is not None and not any(map(_TCC.search, case.facts.notes)):
+    exclusive = next(filter(_TCC.search, case.facts.notes), None)
+    is_wsl = case.facts.host.platform.value == "wsl2"
+    old = None if exclusive and is_wsl else next(_old_windows(case, matrix), None)
+    if old is not None:
         yield old
         return
     if case.facts.host.platform.known("host.platform") != "wsl2":
         raise NotApplicable("not WSL")
-    inside = case.scope.kind in ("container", "image")
-    exclusive = next(filter(_TCC.search, case.facts.notes), None)
     if exclusive is not None:
         yield _fault(
             "the card is in TCC mode: Windows shares only cards under WDDM with WSL",
@@ -63,6 +63,12 @@ def wsl_without_gpu(case: Case, matrix: Matrix) -> Iterator[Fault]:
             Remedy("switch it, as administrator of Windows", ("nvidia-smi -g 0 -dm 0",)),
         )
         return
+    yield from _inside(case, matrix)
+
+
+def _inside(case: Case, matrix: Matrix) -> Iterator[Fault]:
+    """What is missed inside of the distribution, and its kernel."""
+    inside = case.scope.kind in ("container", "image")
     names = missed(case, _PASSED_IN) or (() if inside else missed(case, _ITS_LIBRARIES))
     if names:
         yield _fault(
