@@ -9,7 +9,7 @@ from dataclasses import replace
 from doctor.facts import Missing, MissingFact, Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.matrix.model import Claim
+from doctor.matrix.model import Claim, Confidence
 from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, Severity, rule
 from doctor.rules.model_facts import architecture_names, stated_architectures
@@ -36,7 +36,8 @@ def model_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the model's architecture is not known, or none that lists of the engine's
         architectures were read for; of transformers, where the engine lists the model and
         asks for no newer one or came out before any that knows it. A warning for one that no
-        release lists, and under a build from between two releases, which may list it already.
+        release lists, under a build from between two releases, which may list it already, and
+        where a release is only believed to be the first.
     Sources: model registries of the releases (rows in the matrix).
     """
     names = architecture_names(case, matrix)
@@ -171,12 +172,13 @@ def _unknown_models(
         is_meant = _base(claim.key) in called if by_name else fold(claim.key) in folded
         if not is_meant or not _is_outside(subject, claim):
             continue
+        is_doubt = claim.confidence is Confidence.INFERRED or _may_fall_back(case, matrix, subject)
         yield Fault(
             _unknown_text(subject, claim),
             evidence=(subject.evidence, Evidence(f"model architecture {claim.key}")),
             remedies=_upgrade(subject, claim),
             sources=claim.source,
-            severity=Severity.WARNING if _may_fall_back(case, matrix, subject) else None,
+            severity=Severity.WARNING if is_doubt else None,
         )
         return
 
