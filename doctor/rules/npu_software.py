@@ -150,7 +150,7 @@ def plugin_of_other_torch(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Why: torch-npu is compiled against the torch of the same base version; vllm-ascend
         patches exactly one vllm.
     How to fix: install vllm first, then vllm-ascend with its pins.
-    Silent when: one of the versions is not known. A torch-npu that differs only behind its
+    Silent when: one of the versions is not known. A version that differs only behind its
         base version is a warning, for documentation and pins disagree there; so is another
         torch beside a torch-npu that fits it or is not stated: the pin itself is unmet.
     Sources: Ascend/pytorch compatibility; requirements of vllm-ascend (rows in the matrix).
@@ -194,7 +194,7 @@ def _pins(case: Case, matrix: Matrix, found: Software) -> Iterator[Fault]:
         if all(admits(spec, other.version) is False for spec in specs):
             spec = found.rows[0].pins[name]
             same_base = spec.removeprefix("==").startswith(_base(other))
-            is_mild = name == "torch" or (name == "torch-npu" and same_base)
+            is_mild = name == "torch" or same_base
             yield Fault(
                 f"{found.label} asks for {name}{spec}; {other.version} is here",
                 evidence=(found.evidence, other.evidence),

@@ -177,7 +177,9 @@ def _narrowed_by_torch(found: Software, case: Case) -> Software:
     # A pin without an upper bound admits every later torch: it tells nothing beside others.
     bounded = [row for row in found.rows if not is_open(row.pins.get("torch", ""))]
     fitting = tuple(row for row in bounded or found.rows if _admits_torch(row, torch))
-    return replace(found, rows=fitting or found.rows)
+    # Where all that fit are releases without a known pin, the torch tells nothing of the release.
+    is_told = any(row.pins.get("torch") for row in fitting)
+    return replace(found, rows=fitting) if is_told else found
 
 
 def is_open(pin: str) -> bool:
