@@ -86,7 +86,8 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     Silent when: the engine is a vendor's or a source build, torch is a vendor's own, the
         host is a Jetson, or the version is stated too loosely to decide. Where all that is
         installed is what a later release pins, the engine is likely a source tree between
-        the two: a warning, as is SGLang's kernel package where it is newer than the pin, a
+        the two: a warning, as is SGLang's kernel package where it is newer than the pin, another
+        post release of the torch-npu that is pinned (documentation and pins disagree there), a
         torch that is older or newer than any listed release takes, beside an engine of unknown
         version, and the pin of a program of Python alone.
     Sources: METADATA of the release (rows in the matrix).
@@ -113,11 +114,19 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
         if ahead:
             yield _of_next(fault, found, ahead)
         elif found.name in _PYTHON_ALONE or all(
-            name in _AT_LEAST and _is_newer(*pair) for name, pair in unmet.items()
+            _is_mild(name, *pair) for name, pair in unmet.items()
         ):
             yield replace(fault, severity=Severity.WARNING)
         else:
             yield fault
+
+
+def _is_mild(name: str, package: Package, spec: str) -> bool:
+    """A newer kernel package, or another post release of the torch-npu that is pinned."""
+    if name != "torch-npu" or package.version is None:
+        return name in _AT_LEAST and _is_newer(package, spec)
+    base = ".".join(map(str, package.version.release[:3]))
+    return spec.removeprefix("==").partition(".post")[0] == base
 
 
 def _fits_no_release(case: Case, matrix: Matrix, found: Software) -> Fault:
