@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.facts import Version
 from doctor.findings import Evidence, Remedy
 from doctor.matrix import Matrix
-from doctor.rules.container_runtime import GUIDE, TOOLKIT_DOMAIN
+from doctor.rules.container_runtime import CDI_AGAIN, GUIDE, TOOLKIT_DOMAIN
 from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 
 _CDI_NAME = re.compile(r"nvidia\.com/gpu=\S{1,40}", re.IGNORECASE)
@@ -98,13 +98,7 @@ def cdi_not_made_again(case: Case, matrix: Matrix) -> Iterator[Fault]:
     yield Fault(
         "the CDI description is older than the driver: the files that it lists are gone",
         evidence=(Evidence(said[0], "notes"),),
-        remedies=(
-            Remedy(
-                "generate the description again",
-                ("sudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",),
-                role="container_toolkit",
-            ),
-        ),
+        remedies=(CDI_AGAIN,),
         sources=(GUIDE,),
     )
 

@@ -33,6 +33,11 @@ _CONFIGURE = Remedy(
     role="container_toolkit",
     risk="restarting the engine stops containers that do not restart by themselves",
 )
+CDI_AGAIN = Remedy(
+    "generate the description again",
+    ("sudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",),
+    role="container_toolkit",
+)
 
 
 def container_engine(case: Case, matrix: Matrix) -> ContainerEngine:
@@ -161,13 +166,7 @@ def cdi_of_another_driver(case: Case, matrix: Matrix) -> Iterator[Fault]:
                 Evidence(f"CDI: libraries of {described}", box.cdi_driver.at),
                 Evidence(f"driver {driver}", case.facts.nvidia.driver.at),
             ),
-            remedies=(
-                Remedy(
-                    "generate the description again",
-                    ("sudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",),
-                    role="container_toolkit",
-                ),
-            ),
+            remedies=(CDI_AGAIN,),
             sources=(GUIDE,),
         )
 

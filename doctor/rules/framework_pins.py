@@ -25,6 +25,7 @@ COMPANIONS = (
     "vllm-flash-attn",
     "torch-npu",
 )
+_OF_NPUS = "torch-npu"
 # Pinned, and at the start only checked not to be older. Source: assert_pkg_version of SGLang.
 _AT_LEAST = ("sgl-kernel", "sglang-kernel")
 # Python alone, with nothing compiled against torch: a pin that is not met may well work.
@@ -84,10 +85,10 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
     How to fix: install the pinned versions; to use another torch, take the release of the
         engine that pins it, or build the engine from source.
     Silent when: the engine is a vendor's or a source build, torch is a vendor's own, the
-        host is a Jetson, or the version is stated too loosely to decide. Where all that is
+        host is a Jetson, or the version is stated too loosely to decide. torch-npu beside
+        vllm-ascend is for the rule on NPUs. Where all that is
         installed is what a later release pins, the engine is likely a source tree between
-        the two: a warning, as is SGLang's kernel package where it is newer than the pin, another
-        post release of the torch-npu that is pinned (documentation and pins disagree there), a
+        the two: a warning, as is SGLang's kernel package where it is newer than the pin, a
         torch that is older or newer than any listed release takes, beside an engine of unknown
         version, and the pin of a program of Python alone.
     Sources: METADATA of the release (rows in the matrix).
@@ -101,32 +102,32 @@ def torch_pin_unmet(case: Case, matrix: Matrix) -> Iterator[Fault]:
         return
     if not any(row.pins for row in found.rows):
         raise found.unknown()
-    unmet = {}
-    for name in COMPANIONS:
-        package = case.scope.package(name)
-        if package is not None and package.version is not None:
-            spec = _unmet_spec(found, name, package.version)
-            if spec:
-                unmet[name] = (package, spec)
+    unmet = _unmet(case, found)
     if unmet:
         fault = _pin_fault(found, unmet)
         ahead = next_release(case, matrix, found)
         if ahead:
             yield _of_next(fault, found, ahead)
         elif found.name in _PYTHON_ALONE or all(
-            _is_mild(name, *pair) for name, pair in unmet.items()
+            name in _AT_LEAST and _is_newer(*pair) for name, pair in unmet.items()
         ):
             yield replace(fault, severity=Severity.WARNING)
         else:
             yield fault
 
 
-def _is_mild(name: str, package: Package, spec: str) -> bool:
-    """A newer kernel package, or another post release of the torch-npu that is pinned."""
-    if name != "torch-npu" or package.version is None:
-        return name in _AT_LEAST and _is_newer(package, spec)
-    base = ".".join(map(str, package.version.release[:3]))
-    return spec.removeprefix("==").partition(".post")[0] == base
+def _unmet(case: Case, found: Software) -> dict[str, tuple[Package, str]]:
+    """The companions that are not what the engine pins, each with its pin."""
+    unmet = {}
+    for name in COMPANIONS:
+        package = case.scope.package(name)
+        if name == _OF_NPUS and found.name == "vllm-ascend":
+            continue  # NPU303 holds the two against each other, and knows how far
+        if package is not None and package.version is not None:
+            spec = _unmet_spec(found, name, package.version)
+            if spec:
+                unmet[name] = (package, spec)
+    return unmet
 
 
 def _fits_no_release(case: Case, matrix: Matrix, found: Software) -> Fault:

@@ -9,10 +9,10 @@ from doctor.matrix import Matrix
 from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case
 from doctor.rules.model_facts import number
+from doctor.rules.placement import margin
 from doctor.rules.serving_memory import default_share, is_share_of_total
 
 _SHARE = re.compile(r"(?<![\w.])0?\.\d{1,3}(?![\w.%])")
-_ALL = 0.96
 
 
 def is_shared_out(case: Case, matrix: Matrix, others: Iterable[str]) -> bool:
@@ -21,7 +21,7 @@ def is_shared_out(case: Case, matrix: Matrix, others: Iterable[str]) -> bool:
     theirs = [float(text) for text in _SHARE.findall(" ".join(others))]
     if not mine or not theirs or _counts_others(case, matrix):
         return False
-    return mine + sum(theirs) < _ALL
+    return mine + sum(theirs) < margin(matrix, "shared-out")
 
 
 def _counts_others(case: Case, matrix: Matrix) -> bool:
