@@ -14,7 +14,15 @@ from doctor.rules.engine import Case, Fault, NotApplicable, Rule, Severity, rule
 from doctor.rules.engine_models import listed_classes, squeezed
 from doctor.rules.model_facts import architecture_names, argument, model_name
 from doctor.rules.settings import applicable, fold, settings
-from doctor.rules.software import Software, admits, engine, installed, shared_pin, software
+from doctor.rules.software import (
+    Software,
+    admits,
+    engine,
+    index_command,
+    installed,
+    shared_pin,
+    software,
+)
 
 # Back ends whose registries were read apart, and the kind of claims that hold them.
 _REGISTRIES = {"turbomind": "model-turbomind", "pytorch": "model-pytorch"}
@@ -131,8 +139,8 @@ def variant_unknown_to_release(case: Case, matrix: Matrix) -> Iterator[Fault]:
     pairs = ((f, m) for f in subjects for m in applicable(matrix, f, "model-variant", setting))
     for found, match in pairs:
         claim = match.claim
-        command = f"uv pip install '{found.name}>={claim.until}'"
-        newer = Remedy(f"{claim.until} or newer", (command,))
+        commands = index_command(matrix, found.name, f">={claim.until}")
+        newer = Remedy(f"{claim.until} or newer", commands)
         yield Fault(
             f"{found.label} and {model_name(case)}: {claim.text}",
             evidence=(found.evidence, Evidence(f"model {model_name(case)}")),

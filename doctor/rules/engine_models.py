@@ -14,7 +14,15 @@ from doctor.matrix.ranges import covers
 from doctor.rules.engine import Case, Fault, Severity, rule
 from doctor.rules.model_facts import architecture_names, stated_architectures
 from doctor.rules.settings import fold
-from doctor.rules.software import Software, admits, engine, installed, shared_pin, software
+from doctor.rules.software import (
+    Software,
+    admits,
+    engine,
+    index_command,
+    installed,
+    shared_pin,
+    software,
+)
 
 _BORROWED = "model-config"  # architectures whose configuration the engine takes from Transformers
 _LOADERS = ("mlx-lm",)
@@ -176,7 +184,7 @@ def _unknown_models(
         yield Fault(
             _unknown_text(subject, claim),
             evidence=(subject.evidence, Evidence(f"model architecture {claim.key}")),
-            remedies=_upgrade(subject, claim),
+            remedies=_upgrade(matrix, subject, claim),
             sources=claim.source,
             severity=Severity.WARNING if is_doubt else None,
         )
@@ -230,13 +238,13 @@ def _may_fall_back(case: Case, matrix: Matrix, subject: Software) -> bool:
     return all(covers(generic.claim, v) is not False for v in subject.versions)
 
 
-def _upgrade(subject: Software, claim: Claim) -> tuple[Remedy, ...]:
+def _upgrade(matrix: Matrix, subject: Software, claim: Claim) -> tuple[Remedy, ...]:
     if claim.remedy:
         return (Remedy(claim.remedy),)
     if not claim.since:
         return ()
-    wanted = f"'{subject.name}>={claim.since}'"
-    return (Remedy(f"upgrade to {claim.since} or newer", (f"uv pip install {wanted}",)),)
+    commands = index_command(matrix, subject.name, f">={claim.since}")
+    return (Remedy(f"upgrade to {claim.since} or newer", commands),)
 
 
 RULES = (model_unknown_to_release,)

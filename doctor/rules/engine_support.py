@@ -16,7 +16,7 @@ from doctor.rules.image_facts import is_of_others
 from doctor.rules.libc_floors import of_program
 from doctor.rules.model_facts import model_name
 from doctor.rules.settings import Setting, applicable, holds, settings
-from doctor.rules.software import Software, engine
+from doctor.rules.software import Software, engine, index_command
 
 _FORMAT = re.compile(r"[-_./](?:awq|gptq|bf16|fp8|nvfp4|mxfp4|w4a16|w8a8)", re.IGNORECASE)
 _CHOICES = ("dtype", "quantization", "kv_cache_dtype", "attention_backend", "tensor_parallel_size",
@@ -193,7 +193,7 @@ def _older_release(
     return (
         Remedy(
             f"install {found.name} {best}, the newest that supports the card",
-            (f"uv pip install {found.name}=={best}",),
+            index_command(matrix, found.name, f"=={best}"),
             role="engine_venv",
         ),
     )

@@ -182,6 +182,15 @@ def _narrowed_by_torch(found: Software, case: Case) -> Software:
     return replace(found, rows=fitting) if is_told else found
 
 
+def index_command(matrix: Matrix, name: str, spec: str) -> tuple[str, ...]:
+    """The command that installs an engine from the package index; none if it is not from there.
+
+    What has the name of such an engine on the index is something else: ollama is a client.
+    """
+    is_there = matrix.engine_packages.get(name) == name
+    return (f"uv pip install '{name}{spec}'",) if is_there else ()
+
+
 def is_open(pin: str) -> bool:
     """Tell whether a pin admits every later version."""
     return _OPEN_PIN.fullmatch(pin) is not None
